@@ -1,0 +1,5 @@
+"""``python -m umma_probe``."""
+
+from umma_probe.cli.main import run
+
+run()

@@ -1,0 +1,1 @@
+"""One protocol over the model and the GPU."""

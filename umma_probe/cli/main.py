@@ -1,0 +1,110 @@
+"""Entry point: the verbs, loaded on demand, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from umma_probe import __version__
+from umma_probe.errors import ExitCode, InternalError, UmmaProbeError
+
+# verb -> (module under cli/commands, one line of help). Help never imports a verb.
+VERBS: dict[str, tuple[str, str]] = {
+    "run": ("run", "Compile, run, dump and diff one probe."),
+    "list": ("list", "The probes: options, what each shows, what each needs."),
+    "doctor": ("doctor", "What is here: GPU, driver, NVRTC; what can run where."),
+    "layout": ("layout", "Element to Tensor Memory cell and back: accumulators, A operand, scale factors."),
+    "ldst": ("ldst", "tcgen05.ld/st: (thread, register) to (lane, column) and back."),
+    "cp": ("cp", "tcgen05.cp: the source of every destination cell."),
+    "idesc": ("idesc", "Encode and decode instruction descriptors."),
+    "smem-desc": ("smem_desc", "Encode and decode shared-memory descriptors; show what the MMA fetches."),
+    "dot": ("dot", "The word that the tensor core gives for one dot product."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb's module and return its ``command``."""
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"umma_probe.cli.commands.{VERBS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the nearest verbs in the error."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in VERBS:
+            from umma_probe.errors import ConfigError, unknown_name
+
+            raise ConfigError(unknown_name("command", name, VERBS), hint="umma-probe --help")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The help table, without importing the verbs."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="umma-probe")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.pass_context
+def main(ctx: click.Context, debug: bool) -> None:
+    """See what a tensor-core kernel really did to Tensor Memory.
+
+    On a B200, or with no GPU on a built-in CPU model that executes the kernel's PTX.
+    """
+    ctx.obj = {"debug": debug}
+
+
+def run(argv: list[str] | None = None) -> None:
+    """Console entry: run the verb and leave with the contract's exit code."""
+    args = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in args or bool(os.environ.get("UMMA_PROBE_DEBUG"))
+    sys.exit(_exit_code(args, debug))
+
+
+def _exit_code(args: list[str], debug: bool) -> int:
+    try:
+        result: Any = main.main(args=args, prog_name="umma-probe", standalone_mode=False)
+        return int(result) if isinstance(result, int) else ExitCode.OK
+    except UmmaProbeError as error:
+        if debug:
+            raise
+        click.echo(error.render(), err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # the reader went away: nothing more to say, and no traceback at shutdown
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    except Exception as error:  # the last resort: a bug of ours is reported as one, with exit code 70
+        if debug:
+            raise
+        bug = InternalError(
+            f"{type(error).__name__}: {error}", hint="this is a bug of umma-probe; --debug shows the traceback"
+        )
+        click.echo(bug.render(), err=True)
+        return ExitCode.INTERNAL
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,1 @@
+"""Probes: contract, inputs, comparison, diagnosis."""

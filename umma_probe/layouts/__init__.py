@@ -1,0 +1,1 @@
+"""Pure index maps from the documents: element to place, and back."""

@@ -1,0 +1,1 @@
+"""One decorated function per instruction, grouped by family."""

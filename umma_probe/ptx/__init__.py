@@ -1,0 +1,1 @@
+"""PTX text to frozen nodes and back."""

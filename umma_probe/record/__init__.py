@@ -1,0 +1,1 @@
+"""Versioned report records: schema, read, write, migrate."""
