@@ -31,9 +31,7 @@ def format_options(*formats: str) -> Callable[[F], F]:
         for option in (
             click.option("-o", "--output", "output_file", metavar="FILE", help="Write there instead of stdout."),
             click.option("--json", "json_", is_flag=True, help="Short for --format json."),
-            click.option(
-                "--format", "format_", type=click.Choice(formats), default=formats[0], show_default=True
-            ),
+            click.option("--format", "format_", type=click.Choice(formats), default=formats[0], show_default=True),
         ):
             wrapper = option(wrapper)
         return wrapper  # type: ignore[return-value]

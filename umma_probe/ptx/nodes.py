@@ -44,7 +44,7 @@ class IntImm:
 
 @dataclass(frozen=True, slots=True)
 class FloatImm:
-    """A floating constant as its bits: ``0f3F800000`` is (0x3F800000, 32), ``0d...`` and decimal text are 64 bits wide."""
+    """A floating constant as its bits: ``0f3F800000`` is (0x3F800000, 32); ``0d...`` and decimal text are 64 wide."""
 
     bits: int
     width: int
@@ -217,7 +217,7 @@ class Loc:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """Any other directive, kept as words: ``.pragma "nounroll"``, ``.maxntid 128, 1, 1``, ``.branchtargets a, b`` ..."""
+    """Any other directive, kept as words: ``.pragma "nounroll"``, ``.maxntid 128, 1, 1``, ``.branchtargets a, b``."""
 
     name: str
     words: tuple[str, ...] = ()
@@ -240,7 +240,10 @@ Statement: TypeAlias = "Instruction | Label | RegDecl | VarDecl | Loc | Directiv
 # --------------------------------------------------------------------------- module level
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A formal parameter. ``size`` is the array length in elements for ``.b8 p[64]``, else None; ``attributes`` e.g. ``ptr``, ``global``, ``align 1``."""
+    """A formal parameter.
+
+    ``size`` is the array length in elements for ``.b8 p[64]``, else None; ``attributes`` e.g. ``ptr``, ``global``.
+    """
 
     type: str
     name: str

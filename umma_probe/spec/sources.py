@@ -47,19 +47,48 @@ def _source(key: str, title: str, version: str, url: str, date: str) -> None:
 
 
 _source("ptx", "PTX ISA", "9.1", "https://docs.nvidia.com/cuda/parallel-thread-execution/", "2026-11-30")
-_source("cutlass", "NVIDIA CUTLASS / CuTe headers", "4.7.0 (7107b05)", "https://github.com/NVIDIA/cutlass", "2026-11-30")
+_source(
+    "cutlass", "NVIDIA CUTLASS / CuTe headers", "4.7.0 (7107b05)", "https://github.com/NVIDIA/cutlass", "2026-11-30"
+)
 _source("deepgemm", "DeepGEMM", "54e2261", "https://github.com/deepseek-ai/DeepGEMM", "2026-11-30")
-_source("sf-tensor", "sf-tensor/tcgen05: instruction paths compared with a B200", "-",
-        "https://github.com/sf-tensor/tcgen05", "2026-11-30")
-_source("mma-sim", "MMA-Sim: bit-accurate matrix-multiplication models", "c785138",
-        "https://arxiv.org/abs/2511.10909", "2026-11-30")
-_source("matlab-tc", "MATLAB tensor-core models (north-numerical-computing)", "b12b5a7",
-        "https://arxiv.org/abs/2512.07004", "2026-11-30")
-_source("triton", "Triton: generated kernels and test-suite", "3.x", "https://github.com/triton-lang/triton", "2026-11-30")
-_source("tvm", "Apache TVM issue 20068: lower and upper 16-lane halves", "-",
-        "https://github.com/apache/tvm/issues/20068", "2026-11-30")
-_source("assembler", "Behaviour of NVIDIA's assembler (nvJitLink/NVRTC 13.5)", "13.5",
-        "https://docs.nvidia.com/cuda/nvrtc/", "2026-11-30")
+_source(
+    "sf-tensor",
+    "sf-tensor/tcgen05: instruction paths compared with a B200",
+    "-",
+    "https://github.com/sf-tensor/tcgen05",
+    "2026-11-30",
+)
+_source(
+    "mma-sim",
+    "MMA-Sim: bit-accurate matrix-multiplication models",
+    "c785138",
+    "https://arxiv.org/abs/2511.10909",
+    "2026-11-30",
+)
+_source(
+    "matlab-tc",
+    "MATLAB tensor-core models (north-numerical-computing)",
+    "b12b5a7",
+    "https://arxiv.org/abs/2512.07004",
+    "2026-11-30",
+)
+_source(
+    "triton", "Triton: generated kernels and test-suite", "3.x", "https://github.com/triton-lang/triton", "2026-11-30"
+)
+_source(
+    "tvm",
+    "Apache TVM issue 20068: lower and upper 16-lane halves",
+    "-",
+    "https://github.com/apache/tvm/issues/20068",
+    "2026-11-30",
+)
+_source(
+    "assembler",
+    "Behaviour of NVIDIA's assembler (nvJitLink/NVRTC 13.5)",
+    "13.5",
+    "https://docs.nvidia.com/cuda/nvrtc/",
+    "2026-11-30",
+)
 
 
 @dataclass(frozen=True)
