@@ -1,12 +1,15 @@
 """The PTX syntax tree: frozen nodes with line and column. It knows no opcode list.
 
-Equality ignores places, so that text -> tree -> text -> tree can be compared.
+Equality ignores places, so that text -> tree -> text -> tree can be compared. Types, state spaces, linkages,
+modifiers and directive names stand without their leading dot.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from umma_probe.errors import Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ class Guard:
 
     predicate: str
     negated: bool = False
+    pos: Pos = field(default_factory=_pos, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class RegDecl:
-    """``.reg .b32 %r<4>;`` (count 4, names %r0..%r3) or ``.reg .pred p, q;`` (count None)."""
+    """``.reg .b32 %r<4>;`` (names ``("%r",)``, count 4: declares %r0..%r3) or ``.reg .pred p, q;`` (count None)."""
 
     type: str
     names: tuple[str, ...]
@@ -174,11 +178,15 @@ class RegDecl:
 
 @dataclass(frozen=True, slots=True)
 class SymbolInit:
-    """An initialiser element that is the address of a symbol (``generic(sym)+4``)."""
+    """An initialiser element that is the address of a symbol (``generic(sym)+4``).
+
+    ``mask`` selects one byte of the address, as in ``0xFF00(generic(sym))``.
+    """
 
     symbol: str
     generic: bool = False
     offset: int = 0
+    mask: int | None = None
 
 
 InitValue: TypeAlias = "int | FloatImm | SymbolInit"
@@ -217,7 +225,10 @@ class Loc:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """Any other directive, kept as words: ``.pragma "nounroll"``, ``.maxntid 128, 1, 1``, ``.branchtargets a, b``."""
+    """Any other directive: its name without the dot, and its words as written, quotes included, commas not.
+
+    ``.pragma "nounroll"``, ``.maxntid 128, 1, 1``, ``.branchtargets a, b``; of ``.callprototype`` all tokens.
+    """
 
     name: str
     words: tuple[str, ...] = ()
@@ -292,12 +303,20 @@ ModuleItem: TypeAlias = "VarDecl | Function | Section | File | Directive"
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One translation unit."""
+    """One translation unit; ``file`` and ``text`` say where it came from, for error messages."""
 
     version: tuple[int, int]
     target: tuple[str, ...]
     address_size: int
     items: tuple[ModuleItem, ...]
+    file: str = field(default="<ptx>", compare=False)
+    text: str = field(default="", compare=False, repr=False)
+
+    def where(self, pos: Pos) -> Where:
+        """The place of a node, with its line of text."""
+        lines = self.text.split("\n") if pos.line else []
+        source_line = lines[pos.line - 1].rstrip("\r") if pos.line <= len(lines) and lines else ""
+        return Where(self.file, pos.line, pos.column, source_line)
 
     def function(self, name: str) -> Function | None:
         """The definition of that name, else a prototype, else None."""
