@@ -1,0 +1,120 @@
+"""How wide the tensor core's adder is: one row per generation, kind and scale type.
+
+All floating-point kinds share one scheme. The products of one instruction and the accumulator are cut off, toward zero,
+to a common quantum ``2^q``; what is left is added exactly; the sum is converted to D. The rows say how ``q`` follows
+from the raw exponents (an exponent as encoded, unbiased; subnormals have that of the smallest normal number), which
+terms are added before they are cut off, and how much of the sum an F32 result keeps.
+
+None of this is in the PTX ISA. The rows rest on published comparisons with silicon and on models made from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from umma_probe.errors import ConfigError, unknown_name
+from umma_probe.registry import Registry
+from umma_probe.spec.sources import Evidence, Ref
+
+
+@dataclass(frozen=True)
+class Groups:
+    """What the 4-bit block-scaled kinds add exactly before the cut, counted in stored elements of K.
+
+    With ``P`` the largest raw exponent of a scaled product, ``S`` that of a pair of scales (of nonzero products) and
+    ``C`` that of the accumulator: ``q = max(P - fraction_bits, C - fraction_bits, S - scale_fraction_bits)``.
+    """
+
+    size: int
+    """Products that are summed exactly before they are cut off."""
+    scale_fraction_bits: int
+    accumulator_group_size: int
+    """The same, where the accumulator outranks the products and sets the window."""
+    accumulator_fraction_bits: int
+    """Bits kept below the accumulator's raw exponent then."""
+    per_group: bool
+    """Whether the accumulator is compared with each group, or with the largest product of all."""
+    subnormal_floor: int | None
+    """Where the result is a subnormal F32: groups with less than the largest scale pair count only from ``2^floor``."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The adder of one kind: bits kept below the largest raw exponent, and below the leading bit of an F32 result."""
+
+    name: str
+    fraction_bits: int
+    result_fraction_bits: int
+    groups: Groups | None
+    refs: tuple[Ref, ...]
+
+
+WINDOWS: Registry[Window] = Registry("tensor-core arithmetic")
+
+
+def _window(
+    name: str, fraction_bits: int, *refs: Ref, result_fraction_bits: int = 23, groups: Groups | None = None
+) -> None:
+    WINDOWS.add(name, Window(name, fraction_bits, result_fraction_bits, groups, refs))
+
+
+_B200 = Ref("sf-tensor", "shared fixed-precision window", Evidence.MEASURED, "compared with a B200")
+_B200_F16_D = Ref("sf-tensor", "F16 D", Evidence.MEASURED, "same window, rounded to nearest even")
+_B200_MX = Ref("sf-tensor", "UE8M0 MXF8F6F4", Evidence.MEASURED, "scales are exact factors of each product")
+_B200_MXF4 = Ref("sf-tensor", "UE8M0 MXF4 and MXF4NVF4", Evidence.MEASURED, "compared with a B200")
+_B200_NVFP4 = Ref("sf-tensor", "UE4M3 NVFP4", Evidence.MEASURED, "compared with a B200")
+_SIM = Ref("mma-sim", "tcgen05.mma", Evidence.MEASURED, "one fused sum, 25 fraction bits")
+_SIM_HOPPER = Ref("mma-sim", "wgmma", Evidence.MEASURED, "one fused sum, 25 fraction bits")
+_SIM_HOPPER_FP8 = Ref(
+    "mma-sim", "wgmma with FP8", Evidence.MEASURED, "13 fraction bits in the sum and in an F32 result"
+)
+
+_UE8M0_GROUPS = Groups(
+    size=16,
+    scale_fraction_bits=35,
+    accumulator_group_size=16,
+    accumulator_fraction_bits=35,
+    per_group=True,
+    subnormal_floor=-174,
+)
+_UE4M3_GROUPS = Groups(
+    size=4,
+    scale_fraction_bits=35,
+    accumulator_group_size=16,
+    accumulator_fraction_bits=35,
+    per_group=False,
+    subnormal_floor=None,
+)
+
+#        name                  bits  refs
+_window("tcgen05/f16", 25, _B200, _B200_F16_D, _SIM)
+_window("tcgen05/tf32", 25, _B200, _SIM)
+_window("tcgen05/f8f6f4", 25, _B200, _B200_F16_D, _SIM)
+_window("tcgen05/mxf8f6f4", 25, _B200_MX, _SIM)
+_window("tcgen05/mxf4", 39, _B200_MXF4, groups=_UE8M0_GROUPS)
+_window("tcgen05/mxf4nvf4/ue8m0", 39, _B200_MXF4, groups=_UE8M0_GROUPS)
+_window("tcgen05/mxf4nvf4/ue4m3", 39, _B200_NVFP4, groups=_UE4M3_GROUPS)
+_window("wgmma/f16", 25, _SIM_HOPPER)
+_window("wgmma/tf32", 25, _SIM_HOPPER)
+_window("wgmma/f8f6f4", 13, _SIM_HOPPER_FP8, result_fraction_bits=13)
+
+GENERATIONS: dict[str, str] = {"sm_90": "wgmma", "sm_100": "tcgen05", "sm_103": "tcgen05", "sm_107": "tcgen05"}
+GENERATIONS |= {"sm_101": "tcgen05", "sm_110": "tcgen05"}
+"""Architecture, without its suffix, to the family whose arithmetic it has; measured on sm_90 and sm_100 alone."""
+
+
+def window_of(arch: str, kind: str, scale_type: str | None = None) -> Window:
+    """The row of a kind on an architecture such as ``sm_100a``.
+
+    :raises ConfigError: no such architecture, or it has no such kind.
+    """
+    generation = GENERATIONS.get(arch.rstrip("af"))
+    if generation is None:
+        raise ConfigError(unknown_name("architecture", arch, [f"{name}a" for name in GENERATIONS]))
+    name = f"{generation}/{kind}"
+    if name not in WINDOWS and scale_type is not None:
+        name = f"{name}/{scale_type}"
+    if name not in WINDOWS:
+        known = sorted({entry.split("/")[1] for entry in WINDOWS if entry.startswith(generation)})
+        raise ConfigError(unknown_name(f"floating-point kind of {arch}", name.removeprefix(f"{generation}/"), known))
+    return WINDOWS[name]
