@@ -200,7 +200,9 @@ def _unary(tokens: TokenStream, depth: int) -> _Value:
 def _apply_unary(operator: str, value: _Value) -> _Value:
     number, unsigned = _typed(value)
     if operator == "-":
-        return _wrap(-number, unsigned)
+        # the lowest signed number is written as the negative of one that alone would be unsigned
+        lowest = number == _WORD_64 >> 1 and not value[1]
+        return (-number, False) if lowest else _wrap(-number, unsigned)
     if operator == "~":
         return _wrap(~number, unsigned)
     if operator == "!":

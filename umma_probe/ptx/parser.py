@@ -131,7 +131,7 @@ class _Parser:
         attributes = attribute_list(tokens)
         head = tokens.head
         if head in (".entry", ".func"):
-            return [self._function(linkage, pos)]
+            return [self._function(linkage, attributes, pos)]
         if head[:1] == "." and head[1:].partition("::")[0] in SPACES:
             return list(variables(tokens, linkage, attributes, pos))
         if head[:1] == ".":
@@ -186,10 +186,11 @@ class _Parser:
         return Directive("@@", tuple(words), pos=pos)
 
     # ------------------------------------------------------------------ functions
-    def _function(self, linkage: tuple[str, ...], pos: Pos) -> Function:
+    def _function(self, linkage: tuple[str, ...], attributes: tuple[str, ...], pos: Pos) -> Function:
         tokens = self.tokens
         is_entry = tokens.take() == ".entry"
-        directives: list[Directive] = [Directive("attribute", (text,), pos=pos) for text in attribute_list(tokens)]
+        attributes = (*attributes, *attribute_list(tokens))
+        directives = [Directive("attribute", attributes, pos=pos)] if attributes else []
         results: tuple[Param, ...] = parameters(tokens) if tokens.head == "(" and not is_entry else ()
         name = tokens.expect_name("a function name")
         params: tuple[Param, ...] = parameters(tokens) if tokens.head == "(" else ()
