@@ -89,6 +89,13 @@ _source(
     "https://docs.nvidia.com/cuda/nvrtc/",
     "2026-11-30",
 )
+_source(
+    "cuda-guide",
+    "CUDA C++ Programming Guide",
+    "13.0",
+    "https://docs.nvidia.com/cuda/cuda-c-programming-guide/",
+    "2026-11-30",
+)
 
 
 @dataclass(frozen=True)
