@@ -25,12 +25,18 @@ def to_words(values: NDArray[np.float64], d_type: str, window: Window) -> NDArra
 
 
 def _to_f32(values: NDArray[np.float64], fraction_bits: int) -> NDArray[np.uint32]:
-    magnitude = np.abs(values)
-    tiny = (magnitude < 2.0**_F32_MIN_NORMAL) & (magnitude != 0.0)
-    if tiny.any():
-        # a float64 with fewer leading bits than the subnormal F32 has: cut at the grid, not below the leading bit
+    words = _cut_below_leading_bit(values, fraction_bits)
+    # words 1 to 0x800000 are subnormal or next to it, where the grid is fixed and does not follow the leading bit
+    near_subnormal = (words & np.uint32(0x7FFF_FFFF)) - np.uint32(1) < np.uint32(0x80_0000)
+    if near_subnormal.any():
         grid = 2.0 ** (_F32_MIN_NORMAL - fraction_bits)
-        values = np.where(tiny, np.trunc(values / grid) * grid, values)
+        small = np.abs(values) < 2.0**_F32_MIN_NORMAL
+        words = _cut_below_leading_bit(np.where(small, np.trunc(values / grid) * grid, values), fraction_bits)
+    return words
+
+
+def _cut_below_leading_bit(values: NDArray[np.float64], fraction_bits: int) -> NDArray[np.uint32]:
+    """F32 words of the values with ``fraction_bits`` kept: exact for normal numbers and for multiples of the grid."""
     kept = values.view(np.int64) & np.int64(-1 << (_F64_FRACTION_BITS - fraction_bits))
     result = kept.view(np.float64).astype(np.float32)
     result += np.float32(0.0)  # -0 becomes +0

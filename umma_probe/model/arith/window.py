@@ -10,22 +10,21 @@ cuts no product, and the sum of the products is an ordinary matrix product. In f
 partial sums are multiples of ``2^q_max`` below ``K * 4 * 2^(q_max + 25)``, so they have at most 33 bits for K <= 64.
 
 *Term by term, in float32.* A product has at most 22 significant bits (11 times 11), so that float32 holds it, provided
-that it is a normal number; scaling by a power of two is exact, and what underflows was below one unit anyway. The units of
-one term are below ``4 * 2^25``, and by the 11-bit significands at most ``(2 - 2^-10)^2 * 2^25 < 2^31 / 16``: sixteen of
-them fit an int32.
+that it is a normal number; scaling by a power of two is exact, and what underflows was below one unit anyway. The
+units of one term are at most ``(2 - 2^-10)^2 * 2^25 < 2^31 / 16``, so that sixteen of them fit an int32.
 
 *Term by term, in float64,* where the exponents are too wide for float32 (BF16, TF32): from ``2^-266`` to ``2^256`` with
 22 bits.
 
-The largest raw exponent of each sum comes from a matrix product as well. With ``w`` such that ``K < 2^w``, the sum over k
-of ``2^(w * raw exponent)`` lies between its largest term and less than ``2^w`` times that, so that the exponent of the
-sum, divided by ``w``, is the largest exponent. Rounding cannot spoil it: sums of non-negative numbers never round below
-their largest term, and ``K <= 2^w - 1`` leaves a factor of ``1 + 2^-w`` above, far more than the roundings.
+The largest raw exponent of each sum comes from a matrix product as well. With ``w`` such that ``K < 2^w``, the sum over
+k of ``2^(w * raw exponent)`` lies between its largest term and less than ``2^w`` times that, so that the exponent of
+the sum, divided by ``w``, is the largest exponent. Rounding cannot spoil it: sums of non-negative numbers never round
+below their largest term, and ``K <= 2^w - 1`` leaves a factor of ``1 + 2^-w`` above, far more than the roundings.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +39,9 @@ if TYPE_CHECKING:
 _LOWEST = -400
 """Below the raw exponent of every nonzero term (-126 twice, -127 twice of the scales)."""
 _F32_SAFE = 100
-"""Raw exponents of products within +-this are, with all of their bits, normal float32 numbers."""
+"""Products whose bits are all within +-this are normal float32 numbers, and so are the powers that scale them."""
+_F64_SAFE = 1000
+"""The same for the weights that find the largest exponent, in float64."""
 _TERMS_PER_INT32 = 16
 _BLOCK = 8192
 """Sums that are worked on together, so that the scratch arrays stay in the cache."""
@@ -94,7 +95,7 @@ def sum_term_by_term(
     up = fraction_bits - exponent
     scale = power_of_two(up)
     product_up = up if shift is None else up + shift
-    narrow = -_F32_SAFE <= a.lowest + b.lowest and a.highest + b.highest <= _F32_SAFE
+    narrow = a.lowest_bit + b.lowest_bit >= -_F32_SAFE and a.highest + b.highest <= _F32_SAFE
     # a term below one unit stays below one unit, and a sum without nonzero products has nothing to scale
     factor = power_of_two_f32(product_up) if narrow else power_of_two(product_up)
     total = _sum_of_cut_products(a.values.astype(factor.dtype), b.values.astype(factor.dtype), factor)
@@ -147,11 +148,11 @@ def largest_exponent(
 def largest_product_exponent(a: Operand, b: Operand) -> NDArray[np.int16]:
     """(M, N): the largest raw exponent of a nonzero product over k; far below all others if there is none."""
     width = a.values.shape[1].bit_length()
-    spread = a.highest - a.lowest + b.highest - b.lowest
-    if width * spread > 1000:
+    spread = a.highest - a.lowest_bit + b.highest - b.lowest_bit
+    if width * spread > _F64_SAFE:
         return _largest_by_comparison(a, b)
     total = _weights(a, width) @ _weights(b, width).T
-    table = _exponent_table(width) + np.int16(max(a.highest, NO_EXPONENT) + max(b.highest, NO_EXPONENT))
+    table = _exponent_table(width) + np.int16(a.highest + b.highest)
     return table.take(total.view(np.int64) >> 52)
 
 
@@ -165,12 +166,14 @@ def _largest_by_comparison(a: Operand, b: Operand) -> NDArray[np.int16]:
 
 
 def _weights(operand: Operand, width: int) -> NDArray[np.float64]:
-    """``2^(width * (raw - highest))``, zero for zero."""
-    relative = np.where(operand.values != 0.0, operand.raw - operand.highest, 0)
-    return np.where(operand.values != 0.0, power_of_two(relative * width), 0.0)
+    """``2^(width * (raw - highest))``; zero for zeros, whose exponents are below all of float64."""
+    exponent = operand.raw.astype(np.int64)
+    exponent -= operand.highest
+    exponent *= width
+    return power_of_two(exponent)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _exponent_table(width: int) -> NDArray[np.int16]:
     """Float64 exponent field of a sum of weights to the largest raw exponent relative to the highest."""
     table = (np.arange(2048) - 1023) // width
@@ -179,16 +182,19 @@ def _exponent_table(width: int) -> NDArray[np.int16]:
 
 
 def power_of_two(exponent: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-    """``2^exponent`` for exponents from -1022 to 1023."""
+    """``2^exponent`` for exponents up to 1023; zero below -1022."""
     bits = exponent.astype(np.int64)
     bits += 1023
+    np.maximum(bits, 0, out=bits)
     bits <<= 52
     return bits.view(np.float64)
 
 
 def power_of_two_f32(exponent: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
     """``2^exponent`` as float32, exponents clipped to its normal range."""
-    bits = np.clip(exponent, -126, 127).astype(np.int32)
+    bits = np.minimum(exponent, 127).astype(np.int32)
+    np.maximum(bits, -126, out=bits)
     bits += 127
     bits <<= 23
-    return bits.view(np.float32)
+    powers: NDArray[np.float32] = bits.view(np.float32)
+    return powers
