@@ -267,7 +267,9 @@ class _Parser:
         if head == ".reg":
             tokens.take()
             return list(registers(tokens, pos))
-        if head == ".pragma" or head in _LABELLED:
+        if head in _LABELLED:
+            raise tokens.error(f"{head} needs a label before it")
+        if head == ".pragma":
             return [self._terminated(directive(tokens))]
         linkage = self._linkage()
         attributes = attribute_list(tokens)
@@ -275,9 +277,7 @@ class _Parser:
             return list(variables(tokens, linkage, attributes, pos))
         if tokens.head[:1] != ".":
             raise tokens.expected("a state space")
-        raise tokens.error(
-            unknown_name("directive", tokens.head[1:], (*SPACES, "reg", "loc", "pragma", "branchtargets"))
-        )
+        raise tokens.error(unknown_name("directive", tokens.head[1:], (*SPACES, "reg", "loc", "pragma")))
 
     def _loc(self) -> Loc:
         tokens = self.tokens
