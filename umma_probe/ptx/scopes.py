@@ -1,7 +1,7 @@
 """Name resolution: a function's nested scopes become one flat list of instructions.
 
-* A name of the function's own scope stays as it is. A name of an inner scope gets ``@n``, n being the number of the scope in the
-  text, so that the ``waitLoop`` and ``complete`` of each inline-assembly block are their own.
+* A name of the function's own scope stays as it is. A name of an inner scope gets ``@n``, n being the number of the
+  scope in the text, so that the ``waitLoop`` and ``complete`` of each inline-assembly block are their own.
 * A scope sees the names of the scopes around it; its own hide them. Parameters belong to the function's own scope.
 * Registers, variables and target lists are visible from their declaration on; labels in their whole scope. One scope
   declares a name once, whatever it names.
@@ -110,9 +110,9 @@ class _Scope:
             if not digits.isdigit():
                 return None
             declaration = self.ranges.get(name[:cut])
-            if declaration is not None and (digits[0] != "0" or digits == "0"):
-                if int(digits) < (declaration.count or 0):
-                    return declaration
+            canonical = digits == "0" or digits[0] != "0"
+            if declaration is not None and canonical and int(digits) < (declaration.count or 0):
+                return declaration
         return None
 
     def chain(self) -> Iterable[_Scope]:
