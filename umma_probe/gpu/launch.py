@@ -1,0 +1,226 @@
+"""A kernel launch as data: dimensions, limits, arguments. Pure; nothing here calls the driver.
+
+The driver answers every bad launch with CUDA_ERROR_INVALID_VALUE. So the limits are checked here, where the
+offending number can be named. A kernel's parameters are known from the cubin (offset and size each), so a wrong count
+or size of arguments is an error before the launch, not a fault in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from umma_probe.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Dims = tuple[int, int, int]
+_AXES = "xyz"
+
+
+@runtime_checkable
+class Addressed(Protocol):
+    """Device memory: passed to a kernel as its 64-bit address."""
+
+    @property
+    def address(self) -> int:
+        """The device address."""
+        ...
+
+
+@runtime_checkable
+class ByValue(Protocol):
+    """An object passed as its bytes, for instance a tensor map."""
+
+    def tobytes(self) -> bytes:
+        """The parameter's bytes."""
+        ...
+
+
+Argument = Addressed | ByValue | np.generic | bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True)
+class DeviceLimits:
+    """What one device allows."""
+
+    max_threads: int
+    max_block: Dims
+    max_grid: Dims
+    max_smem_bytes: int
+    """Static and dynamic shared memory of a CTA, with opt-in."""
+    max_cluster: int = 16
+    """CTAs in a cluster; above 8 only where the kernel allows non-portable sizes, which a launch here does."""
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """What the loaded kernel says of itself."""
+
+    name: str
+    max_threads: int
+    """Threads a block that its registers (and ``__launch_bounds__``) allow."""
+    static_smem_bytes: int
+    registers: int
+    parameters: tuple[tuple[int, int], ...]
+    """(offset, size) in bytes of each parameter."""
+    required_cluster: Dims | None = None
+    """From ``__cluster_dims__``, if it has them."""
+
+
+@dataclass(frozen=True)
+class LaunchShape:
+    """Dimensions of a launch, x first."""
+
+    grid: Dims
+    block: Dims
+    cluster: Dims
+    dynamic_smem: int = 0
+    """Bytes."""
+
+    def __str__(self) -> str:
+        parts = [f"{what} {'x'.join(map(str, dims))}" for what, dims in (("grid", self.grid), ("block", self.block))]
+        if prod(self.cluster) > 1:
+            parts.append(f"cluster {'x'.join(map(str, self.cluster))}")
+        if self.dynamic_smem:
+            parts.append(f"{self.dynamic_smem} bytes of dynamic shared memory")
+        return ", ".join(parts)
+
+
+def as_dims(what: str, value: int | Sequence[int]) -> Dims:
+    """One to three positive sizes, x first; the rest are 1.
+
+    :raises ConfigError: more than three, none, or one below 1.
+    """
+    sizes = (value,) if isinstance(value, int | np.integer) else tuple(value)
+    if not 1 <= len(sizes) <= 3 or any(not isinstance(size, int | np.integer) or size < 1 for size in sizes):
+        raise ConfigError(f"{what} is {value!r}, must be one to three integers of at least 1")
+    x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]
+    return x, y, z
+
+
+def check_launch(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> None:
+    """Refuse what the driver would refuse, and say which number is wrong.
+
+    :raises ConfigError: with every limit that is exceeded.
+    """
+    problems = [
+        *_block_problems(shape, kernel, limits),
+        *_axis_problems("grid", shape.grid, limits.max_grid),
+        *_cluster_problems(shape, kernel, limits),
+        *_smem_problems(shape, kernel, limits),
+    ]
+    if problems:
+        raise ConfigError(f"kernel '{kernel.name}' cannot be launched with {shape}: " + "; ".join(problems))
+
+
+def _block_problems(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> list[str]:
+    problems = _axis_problems("block", shape.block, limits.max_block)
+    threads = prod(shape.block)
+    if threads > limits.max_threads:
+        problems.append(f"block has {threads} threads, must be at most {limits.max_threads}")
+    elif threads > kernel.max_threads:
+        problems.append(
+            f"block has {threads} threads, but the kernel's {kernel.registers} registers (or its __launch_bounds__) "
+            f"allow {kernel.max_threads}"
+        )
+    return problems
+
+
+def _axis_problems(what: str, dims: Dims, maximum: Dims) -> list[str]:
+    return [
+        f"{what}.{axis} is {size}, must be at most {limit}"
+        for axis, size, limit in zip(_AXES, dims, maximum, strict=True)
+        if size > limit
+    ]
+
+
+def _cluster_problems(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> list[str]:
+    problems = []
+    size = prod(shape.cluster)
+    if size > 1 and limits.max_cluster <= 1:
+        problems.append("cluster is given, but this device has no clusters")
+    elif size > limits.max_cluster:
+        problems.append(f"cluster has {size} CTAs, must be at most {limits.max_cluster}")
+    if kernel.required_cluster is not None and shape.cluster != kernel.required_cluster:
+        wanted = "x".join(map(str, kernel.required_cluster))
+        problems.append(f"cluster differs from the kernel's __cluster_dims__, {wanted}")
+    problems += [
+        f"grid.{axis} is {grid}, must be a multiple of cluster.{axis} = {cluster}"
+        for axis, grid, cluster in zip(_AXES, shape.grid, shape.cluster, strict=True)
+        if grid % cluster
+    ]
+    return problems
+
+
+def _smem_problems(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> list[str]:
+    if shape.dynamic_smem < 0:
+        return [f"dynamic_smem is {shape.dynamic_smem}, must not be negative"]
+    total = shape.dynamic_smem + kernel.static_smem_bytes
+    if total <= limits.max_smem_bytes:
+        return []
+    return [
+        f"shared memory is {shape.dynamic_smem} bytes dynamic and {kernel.static_smem_bytes} static, "
+        f"must be at most {limits.max_smem_bytes} in all"
+    ]
+
+
+class PackedArguments:
+    """Arguments laid out for ``cuLaunchKernelEx``: an array of pointers to the bytes of each.
+
+    Keep it alive until the launch call has returned.
+    """
+
+    def __init__(self, arguments: Sequence[Argument], kernel: KernelFacts) -> None:
+        """Check the arguments against the kernel's parameters.
+
+        :raises ConfigError: a wrong count, size or type; names the first that is wrong.
+        """
+        if len(arguments) != len(kernel.parameters):
+            raise ConfigError(
+                f"kernel '{kernel.name}' takes {len(kernel.parameters)} arguments, {len(arguments)} given"
+            )
+        self._storage = [
+            ctypes.create_string_buffer(_checked(index, argument, size, kernel.name), size)
+            for index, (argument, (_, size)) in enumerate(zip(arguments, kernel.parameters, strict=True))
+        ]
+        self._pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(item) for item in self._storage))
+
+    @property
+    def address(self) -> int:
+        """Of the pointer array."""
+        return ctypes.addressof(self._pointers) if self._storage else 0
+
+
+def _checked(index: int, argument: Argument, size: int, kernel: str) -> bytes:
+    data = argument_bytes(argument, f"argument {index} of kernel '{kernel}'")
+    if len(data) != size:
+        raise ConfigError(
+            f"argument {index} of kernel '{kernel}' is {len(data)} bytes ({type(argument).__name__}), must be {size}",
+            hint="give scalars as NumPy scalars of the parameter's type, np.int32(256), and structs as bytes",
+        )
+    return data
+
+
+def argument_bytes(argument: Argument, what: str = "argument") -> bytes:
+    """The bytes that a kernel gets for one argument.
+
+    :raises ConfigError: a type without a defined size, such as a Python int.
+    """
+    if isinstance(argument, bytes | bytearray | memoryview):
+        return bytes(argument)
+    if isinstance(argument, np.generic):
+        return argument.tobytes()
+    if isinstance(argument, Addressed):
+        return argument.address.to_bytes(8, "little")
+    if isinstance(argument, ByValue) and not isinstance(argument, np.ndarray):
+        return argument.tobytes()
+    raise ConfigError(
+        f"{what} is a {type(argument).__name__}, must be a device buffer, a NumPy scalar, bytes or a tensor map",
+        hint="np.int32(256) instead of 256; dev.array(x) instead of x",
+    )
