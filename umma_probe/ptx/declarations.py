@@ -1,8 +1,8 @@
 """Declarations: registers, variables with initialisers, formal parameters, and directives made of words.
 
 * Several declarators in one statement become one node each; ``.reg`` keeps plain names of one statement together.
-* An initialiser is flattened: nested braces follow the dimensions, and a short inner group is filled up with zeros.
-  The flat list ends where the text ends; what it lacks is zero.
+* An initialiser is flattened: nested braces follow the dimensions. What it lacks at its end is zero. A group that is
+  short inside it is refused: by the PTX ISA ("as in C") zeros fill the group, NVIDIA's assembler moves up what follows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ LINKAGES = frozenset({"extern", "visible", "weak", "common"})
 _PARAM_ATTRIBUTES = frozenset({"ptr", "const", "global", "local", "shared", "param"})
 _SHARED_SUBSPACES = frozenset({"shared::cta", "shared::cluster", "param::entry", "param::func"})
 _MAX_COUNT = 1 << 24
-"""Bound on register ranges and on the padding of nested initialisers: more is damage, not a program."""
+"""Bound on register ranges: more is damage, not a program."""
+_INCOMPLETE = "write all its elements: the PTX ISA and NVIDIA's assembler disagree about what fills it up"
 
 
 # --------------------------------------------------------------------------- parts
@@ -156,36 +157,33 @@ def _initialiser(tokens: TokenStream, dims: tuple[int | None, ...], vector: int)
     shape = (*dims, vector) if vector > 1 else dims
     if not shape:
         return (_init_value(tokens),)
-    if any(size is None for size in shape[1:]) or prod(size or 1 for size in shape[1:]) > _MAX_COUNT:
-        raise tokens.error("inner array sizes of an initialised variable must be known and reasonable")
-    at = tokens.index
-    values = _init_group(tokens, shape)
-    limit = shape[0] if shape[0] is None else prod(size or 0 for size in shape)
-    if limit is not None and len(values) > limit:
-        raise tokens.error(f"initialiser has {len(values)} elements, must have at most {limit}", at)
-    return tuple(values)
+    if None in shape[1:]:
+        raise tokens.error("only the first array size may be left open")
+    return tuple(_init_group(tokens, shape))
 
 
 def _init_group(tokens: TokenStream, shape: tuple[int | None, ...]) -> list[InitValue]:
-    """One ``{...}`` of that shape; every group in it but the last is filled up with zeros."""
+    """One ``{...}`` of that shape, its groups in a row."""
+    start = tokens.index
     tokens.expect("{", "before the initial values")
     values: list[InitValue] = []
+    if tokens.accept("}"):
+        return values
     inner = prod(size or 0 for size in shape[1:])
     count = 0
-    while tokens.head != "}":
-        if len(shape) > 1:
-            group_at = tokens.index
-            values.extend([0] * (count * inner - len(values)))
-            group = _init_group(tokens, shape[1:])
-            if len(group) > inner or len(values) > _MAX_COUNT:
-                raise tokens.error(f"initialiser group has {len(group)} elements, must have at most {inner}", group_at)
-            values.extend(group)
-        else:
+    while True:
+        if len(shape) == 1:
             values.append(_init_value(tokens))
+        elif len(values) < count * inner:
+            raise tokens.error("the group before this one is incomplete", hint=_INCOMPLETE)
+        else:
+            values += _init_group(tokens, shape[1:])
         count += 1
         if not tokens.accept(","):
             break
     tokens.expect("}", "after the initial values")
+    if shape[0] is not None and count > shape[0]:
+        raise tokens.error(f"initialiser has {count} elements, must have at most {shape[0]}", start)
     return values
 
 
@@ -218,10 +216,11 @@ def parameters(tokens: TokenStream) -> tuple[Param, ...]:
     """``( .param .u64 .ptr .global .align 8 name, .param .align 64 .b8 name[128], .reg .b32 name )``."""
     tokens.expect("(", "before the parameters")
     found: list[Param] = []
-    while tokens.head != ")":
+    if tokens.accept(")"):
+        return ()
+    found.append(_parameter(tokens))
+    while tokens.accept(","):
         found.append(_parameter(tokens))
-        if not tokens.accept(","):
-            break
     tokens.expect(")", "after the parameters")
     return tuple(found)
 
