@@ -129,7 +129,7 @@ class OperandMap:
     @property
     def refs(self) -> tuple[Ref, ...]:
         """Where lanes, copies and packing are written."""
-        return _copies_refs(self.layout) + self.container.refs
+        return tuple(dict.fromkeys(_copies_refs(self.layout) + self.container.refs))
 
     def element_at(self, lane: int, column: int, bit: int, cta: int = 0) -> tuple[int, int] | None:
         """The element (m, k) that a bit of a cell belongs to, through any copy; None if it is no element's."""
