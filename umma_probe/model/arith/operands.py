@@ -7,8 +7,8 @@ subnormals. A zero has none (``NO_EXPONENT``). Inf and NaN never reach the adder
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 NO_EXPONENT = -0x2000
 """Raw exponent of a zero: below every real one, and so is the sum of two."""
 
-_NO_BIT = 0x2000
-
 
 @dataclass(frozen=True)
 class Operand:
@@ -33,15 +31,20 @@ class Operand:
     """Exact; zero where the element is zero, Inf or NaN."""
     raw: NDArray[np.int16]
     """Raw exponents; ``NO_EXPONENT`` where ``values`` is zero."""
-    highest: int
-    """The largest raw exponent; ``NO_EXPONENT`` if all are zero."""
-    lowest_bit: int
-    """Every value is a multiple of ``2^lowest_bit``, the largest such power; 0 if all are zero.
-
-    No raw exponent is below it.
-    """
+    lowest_bits: NDArray[np.int16]
+    """Exponents of the lowest bits that are set, never above ``raw``; ``-NO_EXPONENT`` where ``values`` is zero."""
     specials: NDArray[np.float64] | None
     """The values with Inf and NaN; None if there are none."""
+
+    @cached_property
+    def highest(self) -> int:
+        """The largest raw exponent; ``NO_EXPONENT`` if all are zero."""
+        return int(self.raw.max())
+
+    @cached_property
+    def lowest_bit(self) -> int:
+        """All values are multiples of ``2^lowest_bit``; ``-NO_EXPONENT`` if all are zero."""
+        return int(self.lowest_bits.min())
 
 
 @dataclass(frozen=True)
@@ -69,15 +72,6 @@ class Accumulator:
         return raw
 
 
-@dataclass(frozen=True)
-class _Decoded:
-    """Values, raw exponents and lowest set bits of words, same shape; zeros have ``NO_EXPONENT`` and ``_NO_BIT``."""
-
-    values: NDArray[np.float64]
-    raw: NDArray[np.int16]
-    lowest_bit: NDArray[np.int16]
-
-
 def operand(
     words: NDArray[np.unsignedinteger[Any]],
     fmt: NumberFormat,
@@ -89,15 +83,25 @@ def operand(
     if valid is not None:
         words = np.where(valid, words, words.dtype.type(0))
     decoded = _decode(words, fmt)
-    values, raw = decoded.values, decoded.raw
-    if negate:
-        values = -values
-    specials = None
-    if not (finite := np.isfinite(values)).all():
-        specials, values = values, np.where(finite, values, 0.0)
-    highest = int(raw.max())
-    lowest_bit = int(decoded.lowest_bit.min()) if highest != NO_EXPONENT else 0
-    return Operand(values, raw, highest, lowest_bit, specials)
+    values = -decoded.values if negate else decoded.values
+    if (finite := np.isfinite(values)).all():
+        return replace(decoded, values=values)
+    return replace(decoded, values=np.where(finite, values, 0.0), specials=values)
+
+
+def scaled(elements: Operand, scales: Operand) -> Operand:
+    """Each element times the scale of its block, exactly.
+
+    :param scales: (rows, S); block s is the elements from ``s * K / S`` on. A scale that is NaN makes zeros.
+    """
+    block = elements.values.shape[1] // scales.values.shape[1]
+    values = elements.values * np.repeat(scales.values, block, axis=1)
+    zero = values == 0.0
+    raw = elements.raw + np.repeat(scales.raw, block, axis=1)
+    lowest_bits = elements.lowest_bits + np.repeat(scales.lowest_bits, block, axis=1)
+    np.putmask(raw, zero, NO_EXPONENT)
+    np.putmask(lowest_bits, zero, -NO_EXPONENT)
+    return Operand(values, raw, lowest_bits, elements.specials)
 
 
 def accumulator(words: NDArray[np.unsignedinteger[Any]], fmt: NumberFormat, scale_down: int = 0) -> Accumulator:
@@ -117,24 +121,24 @@ def accumulator(words: NDArray[np.unsignedinteger[Any]], fmt: NumberFormat, scal
     return Accumulator(words, values, highest, fmt, scale_down, specials)
 
 
-def _decode(words: NDArray[np.unsignedinteger[Any]], fmt: NumberFormat) -> _Decoded:
+def _decode(words: NDArray[np.unsignedinteger[Any]], fmt: NumberFormat) -> Operand:
     if fmt.name == "tf32":
         kept = words.astype(np.uint32, copy=False) & np.uint32(-1 << fmt.container_shift & 0xFFFF_FFFF)
         return _analyse(kept.view(np.float32).astype(np.float64), fmt)
     table = _table(fmt.name)
     codes = words & words.dtype.type((1 << fmt.bits) - 1)
-    return _Decoded(table.values.take(codes), table.raw.take(codes), table.lowest_bit.take(codes))
+    return Operand(table.values.take(codes), table.raw.take(codes), table.lowest_bits.take(codes), None)
 
 
 @cache
-def _table(name: str) -> _Decoded:
+def _table(name: str) -> Operand:
     """All codes of a format of at most 16 bits."""
     fmt = FORMATS[name]
     return _analyse(decode_to_float64(np.arange(1 << fmt.bits, dtype=np.uint32), fmt), fmt)
 
 
-def _analyse(values: NDArray[np.float64], fmt: NumberFormat) -> _Decoded:
-    """Exponents of values that came from ``fmt``; Inf and NaN count as zeros.
+def _analyse(values: NDArray[np.float64], fmt: NumberFormat) -> Operand:
+    """Exponents of values that came from ``fmt``; those of Inf and NaN are the exponents of a zero.
 
     No subnormal of these formats is a subnormal float64, so that its exponent field is that of the leading bit.
     """
@@ -144,9 +148,7 @@ def _analyse(values: NDArray[np.float64], fmt: NumberFormat) -> _Decoded:
     raw = np.maximum(leading, 1 - fmt.bias if fmt.has_zero else -fmt.bias)
     significand = (bits & 0xF_FFFF_FFFF_FFFF) | 1 << 52
     isolated = (significand & -significand).astype(np.float64)
-    lowest_bit = leading - 52 + (isolated.view(np.int64) >> 52) - 1023
-    return _Decoded(
-        values,
-        np.where(absent, NO_EXPONENT, raw).astype(np.int16),
-        np.where(absent, _NO_BIT, lowest_bit).astype(np.int16),
-    )
+    lowest_bits = leading - 52 + (isolated.view(np.int64) >> 52) - 1023
+    np.putmask(raw, absent, NO_EXPONENT)
+    np.putmask(lowest_bits, absent, -NO_EXPONENT)
+    return Operand(values, raw.astype(np.int16), lowest_bits.astype(np.int16), None)

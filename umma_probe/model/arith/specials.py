@@ -27,13 +27,13 @@ def apply_specials(
     *,
     d_type: str,
     valid: NDArray[np.bool_] | None,
-    nan_rows: NDArray[np.bool_] | None = None,
-    nan_columns: NDArray[np.bool_] | None = None,
+    a_scales: Operand | None = None,
+    b_scales: Operand | None = None,
 ) -> None:
     """Overwrite the (M, N) ``words`` where a special value decides.
 
     :param valid: (M, K), False where A's element is absent; None: all present.
-    :param nan_rows: (M,), True where a scale of A's row is NaN; ``nan_columns`` (N,) the same for B.
+    :param a_scales: (M, S), ``b_scales`` (N, S): one that is NaN makes its whole row or column NaN.
     """
     nan = np.zeros(words.shape, dtype=bool)
     positive = np.zeros(words.shape, dtype=bool)
@@ -44,10 +44,10 @@ def apply_specials(
         nan |= np.isnan(c.specials)
         positive |= c.specials == np.inf
         negative |= c.specials == -np.inf
-    if nan_rows is not None:
-        nan |= nan_rows[:, None]
-    if nan_columns is not None:
-        nan |= nan_columns[None, :]
+    if a_scales is not None and a_scales.specials is not None:
+        nan |= np.isnan(a_scales.specials).any(axis=1, keepdims=True)
+    if b_scales is not None and b_scales.specials is not None:
+        nan |= np.isnan(b_scales.specials).any(axis=1, keepdims=True).T
     nan |= positive & negative
     nan_word, positive_word, negative_word = _WORDS[d_type]
     words[positive] = positive_word

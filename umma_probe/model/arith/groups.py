@@ -1,0 +1,155 @@
+"""The 4-bit block-scaled kinds, whose products are added in groups before anything is cut off.
+
+With ``P`` the largest raw exponent of a nonzero scaled product (both elements and both scales), ``S`` that of a pair of
+scales of nonzero products, ``C`` the accumulator's if it is nonzero:
+
+    q = max(P - 39, C - 39, S - 35)
+
+UE8M0 scales: the groups are of 16; a group whose own ``P`` is not above ``C`` is cut off at ``max(q, C - 35)``, any
+other at ``q``. If the result is a subnormal F32 and ``C`` is below ``P``, groups of less than ``S`` that come to less
+than ``2^-174`` do not count.
+
+UE4M3 scales: the groups are of 4 and are cut off at ``q``. Where ``C >= P`` they are of 16, cut off at ``C - 35``.
+
+All groups are multiples of ``2^q`` then and the sum stays below ``2^(q + 52)``: at most 96 products below
+``2^(P + 3)``, and C. So float64 adds them exactly.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.model.arith.exponents import largest_sum, power_of_two
+from umma_probe.model.arith.operands import NO_EXPONENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from umma_probe.model.arith.operands import Accumulator, Operand
+    from umma_probe.spec.arithmetic import Groups, Window
+
+_LOWEST = -600
+"""Below the raw exponent of every nonzero term."""
+_F32_MIN_NORMAL = 2.0**-126
+_F32_MIN_SUBNORMAL = 2.0**-149
+
+
+def grouped_sum(
+    a: Operand, b: Operand, c: Accumulator | None, a_scales: Operand, b_scales: Operand, window: Window, expansion: int
+) -> NDArray[np.float64]:
+    """The (M, N) sums, exact.
+
+    :param a: (M, K) with its scales multiplied in; ``b`` (N, K) too.
+    :param a_scales: (M, S); ``b_scales`` (N, S).
+    :param expansion: positions of K that hold one stored element of A: 1, or 2 for sparse A.
+    """
+    assert window.groups is not None
+    if _nothing_is_cut(a, b, c, a_scales, b_scales, window):
+        total: NDArray[np.float64] = a.values @ b.values.T
+        return total if c is None else total + c.values
+    state = _Exponents(a, b, c, a_scales, b_scales, window)
+    if window.groups.per_group:
+        return _sum_per_group(a, b, c, state, window.groups, expansion)
+    return _sum_by_leader(a, b, c, state, window.groups, expansion)
+
+
+def _nothing_is_cut(
+    a: Operand, b: Operand, c: Accumulator | None, a_scales: Operand, b_scales: Operand, window: Window
+) -> bool:
+    """Whether all products, and C, are multiples of the coarsest quantum of any group."""
+    groups = window.groups
+    assert groups is not None
+    coarsest = max(
+        a.highest + b.highest - window.fraction_bits,
+        a_scales.highest + b_scales.highest - groups.scale_fraction_bits,
+        _LOWEST,
+    )
+    if c is not None:
+        coarsest = max(coarsest, c.highest - groups.accumulator_fraction_bits)
+    lowest_bit = a.lowest_bit + b.lowest_bit
+    if lowest_bit < coarsest or (groups.subnormal_floor is not None and lowest_bit < groups.subnormal_floor):
+        return False
+    if c is None:
+        return True
+    units = c.values * 2.0**-coarsest
+    return bool((np.trunc(units) == units).all())
+
+
+class _Exponents:
+    """What the quantum follows from; every array is (M, N)."""
+
+    def __init__(
+        self, a: Operand, b: Operand, c: Accumulator | None, a_scales: Operand, b_scales: Operand, window: Window
+    ) -> None:
+        groups = window.groups
+        assert groups is not None
+        self.a_scales, self.b_scales = a_scales, b_scales
+        self.product = largest_sum(a.raw, b.raw)
+        self.scale_pair = largest_sum(_scale_keys(a, a_scales), _scale_keys(b, b_scales))
+        self.accumulator = np.full_like(self.product, NO_EXPONENT) if c is None else c.raw()
+        self.leads = (self.accumulator >= self.product) & (self.accumulator != NO_EXPONENT)
+        """Where the accumulator sets the window."""
+        quantum = np.maximum(self.product, self.accumulator) - window.fraction_bits
+        self.quantum = np.maximum(quantum, np.maximum(self.scale_pair - groups.scale_fraction_bits, _LOWEST))
+
+
+def _scale_keys(elements: Operand, scales: Operand) -> NDArray[np.int16]:
+    """(rows, K): the raw exponent of each nonzero element's scale."""
+    spread = np.repeat(scales.raw, elements.raw.shape[1] // scales.raw.shape[1], axis=1)
+    return np.where(elements.values != 0.0, spread, np.int16(NO_EXPONENT))
+
+
+def _slices(K: int, size: int) -> Iterator[slice]:
+    for first in range(0, K, size):
+        yield slice(first, first + size)
+
+
+def _cut(values: NDArray[np.float64], quantum: NDArray[np.int16]) -> NDArray[np.float64]:
+    """The values cut off toward zero to multiples of ``2^quantum``."""
+    return np.asarray(np.trunc(values * power_of_two(-quantum)) * power_of_two(quantum))
+
+
+def _accumulator_part(c: Accumulator | None, state: _Exponents) -> NDArray[np.float64]:
+    return np.zeros(state.quantum.shape) if c is None else _cut(c.values, state.quantum)
+
+
+def _sum_per_group(
+    a: Operand, b: Operand, c: Accumulator | None, state: _Exponents, groups: Groups, expansion: int
+) -> NDArray[np.float64]:
+    total = _accumulator_part(c, state)
+    dropped = np.zeros_like(total)
+    K = a.values.shape[1]
+    for part in _slices(K, groups.size * expansion):
+        product = largest_sum(a.raw[:, part], b.raw[:, part])
+        outranked = (state.accumulator >= product) & (state.accumulator != NO_EXPONENT)
+        coarse = np.maximum(state.quantum, state.accumulator - groups.accumulator_fraction_bits)
+        group = _cut(a.values[:, part] @ b.values[:, part].T, np.where(outranked, coarse, state.quantum))
+        total += group
+        if groups.subnormal_floor is not None:
+            block = part.start * state.a_scales.raw.shape[1] // K
+            pair = state.a_scales.raw[:, block, None] + state.b_scales.raw[None, :, block]
+            small = (np.abs(group) < 2.0**groups.subnormal_floor) & (pair < state.scale_pair)
+            dropped += np.where(small, group, 0.0)
+    magnitude = np.abs(total)
+    subnormal = (magnitude >= _F32_MIN_SUBNORMAL) & (magnitude < _F32_MIN_NORMAL) & ~state.leads
+    return np.where(subnormal, total - dropped, total)
+
+
+def _sum_by_leader(
+    a: Operand, b: Operand, c: Accumulator | None, state: _Exponents, groups: Groups, expansion: int
+) -> NDArray[np.float64]:
+    total = _accumulator_part(c, state)
+    K = a.values.shape[1]
+    for part in _slices(K, groups.size * expansion):
+        total += _cut(a.values[:, part] @ b.values[:, part].T, state.quantum)
+    if c is None or not state.leads.any():
+        return total
+    coarse = state.accumulator - np.int16(groups.accumulator_fraction_bits)
+    led = c.values.copy()
+    for part in _slices(K, groups.accumulator_group_size * expansion):
+        led += _cut(a.values[:, part] @ b.values[:, part].T, np.maximum(coarse, np.int16(_LOWEST)))
+    return np.where(state.leads, led, total)
