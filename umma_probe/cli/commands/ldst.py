@@ -125,7 +125,8 @@ def _text(placed: ldst.LdStMap) -> str:
     return render(
         heading(f"tcgen05.ld/st {spec}", f"{counted(placed.registers, 'register')} a thread"),
         Text(
-            f"{len(lanes)} lanes, {counted(placed.columns_used, 'column')}{split}{more}. T3:1 is register 1 of thread 3."
+            f"{len(lanes)} lanes, {counted(placed.columns_used, 'column')}{split}{more}. "
+            "T3:1 is register 1 of thread 3."
         ),
         grid(("lane", *(f"col {column}" for column in range(shown))), picture),
         sources(spec.shape.refs),
