@@ -18,10 +18,11 @@ from umma_probe.gpu.driver import call, load_driver, status_name
 from umma_probe.gpu.explain import explained
 from umma_probe.gpu.info import Gpu, describe_gpu
 from umma_probe.gpu.kernel import DEFAULT_TIMEOUT_S, GpuModule
-from umma_probe.gpu.launch import DeviceLimits, Dims
+from umma_probe.gpu.launch import PORTABLE_CLUSTER, DeviceLimits, Dims
 from umma_probe.gpu.memory import DeviceBuffer
 from umma_probe.gpu.nvrtc import compile_source
 from umma_probe.gpu.tensor_map import TensorMap, encode_tiled
+from umma_probe.spec.machine import ARCHS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +59,11 @@ class GpuDevice:
         """The architecture to compile for: ``sm_90a``, ``sm_100a``."""
         return self.info.native_arch
 
+    @property
+    def title(self) -> str:
+        """For messages: ``GPU 0, NVIDIA B200 (sm_100)``."""
+        return f"GPU {self.info.index}, {self.info.name} ({self.info.arch})"
+
     def compile(
         self,
         source: str,
@@ -82,7 +88,7 @@ class GpuDevice:
         :raises DeviceUnavailable: it is for another architecture.
         """
         self.activate()
-        return GpuModule(self, call(self.api, "cuModuleLoadData", cubin, doing=f"loading a cubin on {self.info.name}"))
+        return GpuModule(self, call(self.api, "cuModuleLoadData", cubin, doing=f"loading a cubin on {self.title}"))
 
     def load_ptx(self, ptx: str) -> GpuModule:
         """Assemble PTX with the driver, and load it.
@@ -178,8 +184,14 @@ class GpuDevice:
             max_block=axes("MAX_BLOCK_DIM"),
             max_grid=axes("MAX_GRID_DIM"),
             max_smem_bytes=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-            max_cluster=16 if attribute("CLUSTER_LAUNCH") else 1,
+            max_cluster=_max_cluster(self.arch) if attribute("CLUSTER_LAUNCH") else 1,
         )
+
+
+def _max_cluster(arch: str) -> int:
+    """Of a device that has clusters; what every one of them takes where the chip is not known."""
+    row = ARCHS.get(arch)
+    return row.max_cluster_ctas if row is not None else PORTABLE_CLUSTER
 
 
 def _timed_out(doing: str, timeout: float | None) -> DeviceTimeout:

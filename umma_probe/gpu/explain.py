@@ -2,7 +2,8 @@
 
 The driver reports a fault as one word, with no place. Each row says which class of error it is, what the word means,
 and what is usually behind it in code that uses TMA, mbarriers and Tensor Memory. The causes are what the PTX
-ISA's rules make faulty and what public bug reports show; none claims to be the only one.
+ISA's rules make faulty and what public bug reports show; none claims to be the only one. The words for a bad
+address, a misaligned one and ``trap`` were seen on an H200 (``reports/gpu-path-h200.json``).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ MEANINGS: dict[str, Meaning] = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": Meaning(
         DeviceError,
         "a load, store or asynchronous copy touched memory that is not there",
-        "usual causes: an index past a buffer; a shared-memory address used as a generic one; a TMA or mbarrier "
-        f"operand outside the CTA's shared memory; a tensor map that describes a freed buffer. {_LOOK_CLOSER}",
+        "usual causes: an index past a buffer, or past the CTA's shared memory; a shared-memory address used as a "
+        f"generic one; a TMA or mbarrier operand outside shared memory; a tensor map of a freed buffer. {_LOOK_CLOSER}",
     ),
     "CUDA_ERROR_MISALIGNED_ADDRESS": Meaning(
         DeviceError,
@@ -52,8 +53,8 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "CUDA_ERROR_LAUNCH_FAILED": Meaning(
         DeviceError,
-        "an exception that the driver does not name (also: trap)",
-        "usual causes: an access to shared memory past the allocation; trap; a cluster peer that has exited while "
+        "an exception that the driver does not name; `trap` gives it too",
+        "usual causes: trap, often behind an assertion of the kernel's own; a cluster peer that has exited while "
         f"others still write to its shared memory or arrive on its mbarriers. {_LOOK_CLOSER}",
     ),
     "CUDA_ERROR_INVALID_ADDRESS_SPACE": Meaning(

@@ -2,8 +2,7 @@
 
 A kernel's target decides where its cubin runs (PTX ISA, ".target"; CUDA C++ Programming Guide, "Compute
 Capabilities"): ``sm_XYa`` on compute capability X.Y alone, ``sm_XYf`` on the same family (same X, Y or later),
-plain ``sm_XY`` on the same X, Y or later. Tensor Memory and tcgen05 exist on the 10.x and 11.x
-capabilities; Hopper (9.0) has wgmma instead, and 12.x has neither.
+plain ``sm_XY`` on the same X, Y or later. Which chips have Tensor Memory is in ``spec.machine``.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from umma_probe.errors import ConfigError, DeviceUnavailable, UmmaProbeError
 from umma_probe.gpu import nvrtc
 from umma_probe.gpu.cache import cache_root
 from umma_probe.gpu.driver import MINIMUM_CUDA, DriverApi, call, load_driver
+from umma_probe.spec.machine import ARCHS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _LIBRARIES = ("cuda-bindings", "cuda-python", "nvidia-cuda-nvrtc", "numpy", "ml_dtypes")
 _KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 _ARCH = re.compile(r"sm_(\d+)(\d)([af]?)")
-TENSOR_MEMORY_MAJORS = (10, 11)
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,8 @@ class Gpu:
     @property
     def has_tensor_memory(self) -> bool:
         """Whether tcgen05 exists here."""
-        return self.compute_capability[0] in TENSOR_MEMORY_MAJORS
+        row = ARCHS.get(self.native_arch)
+        return row is not None and row.has_tmem
 
     def why_not(self, arch: str = "") -> str:
         """Why a tcgen05 kernel (or a cubin for ``arch``) cannot run here, in words; empty if it can."""

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.gpu.driver import call
-from umma_probe.gpu.launch import Argument, KernelFacts, LaunchShape, PackedArguments, as_dims, check_launch
+from umma_probe.gpu.launch import (
+    PORTABLE_CLUSTER,
+    Argument,
+    KernelFacts,
+    LaunchShape,
+    PackedArguments,
+    as_dims,
+    check_launch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +24,6 @@ if TYPE_CHECKING:
     from umma_probe.gpu.device import GpuDevice
 
 DEFAULT_TIMEOUT_S = 60.0
-PORTABLE_CLUSTER = 8
-"""CTAs that every device with clusters takes (CUDA C++ Programming Guide, "Thread Block Clusters")."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ class GpuKernel:
 
     def _run(self, shape: LaunchShape, packed: PackedArguments, timeout: float | None) -> LaunchResult:
         api = self.device.api
-        doing = f"kernel '{self.facts.name}' ({shape}) on GPU {self.device.info.index}, {self.device.info.name}"
+        doing = f"kernel '{self.facts.name}' ({shape}) on {self.device.title}"
         self._allow(shape)
         begin, end = call(api, "cuEventCreate", 0), call(api, "cuEventCreate", 0)
         call(api, "cuEventRecord", begin, None)

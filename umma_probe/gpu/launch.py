@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Dims = tuple[int, int, int]
 _AXES = "xyz"
+PORTABLE_CLUSTER = 8
+"""CTAs that every device with clusters takes (CUDA C++ Programming Guide, "Thread Block Clusters")."""
 
 
 @runtime_checkable
@@ -54,8 +56,8 @@ class DeviceLimits:
     max_grid: Dims
     max_smem_bytes: int
     """Static and dynamic shared memory of a CTA, with opt-in."""
-    max_cluster: int = 16
-    """CTAs in a cluster; above 8 only where the kernel allows non-portable sizes, which a launch here does."""
+    max_cluster: int
+    """CTAs in a cluster, non-portable sizes included; 1 where there are no clusters."""
 
 
 @dataclass(frozen=True)

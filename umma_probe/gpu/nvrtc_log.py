@@ -20,6 +20,7 @@ _ASSEMBLER = re.compile(r"^ptxas [^\n]*?, line (?P<line>\d+); error\s*: (?P<text
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
 _WRONG_TARGET = re.compile(r"not supported on \.target|requires? \.target")
+_BUILT_IN = ('"cuda_runtime.h"', '"cuda_runtime_api.h"', '"device_launch_parameters.h"')
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,10 @@ def compile_error(log: str, *, source: str, name: str, arch: str, ptx: str = "")
     if not faults:
         return CompileError(f"{name} does not compile for {arch}\n{_indent(log)}", where=Where(name))
     first = faults[0]
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    # one fault is told whole by its place and caret; more, and the notes between them, need the log
+    rest = f" (the first of {len(faults)})\n{_indent(log)}" if len(faults) > 1 or "detected during" in log else ""
     return CompileError(
-        f"{name} does not compile for {arch}: {first.text}{more}\n{_indent(log)}",
+        f"{name} does not compile for {arch}: {first.text}{rest}",
         where=first.where,
         hint=_hint(first.text, arch),
     )
@@ -100,7 +102,9 @@ def _hint(text: str, arch: str) -> str:
         if not arch.endswith(("a", "f")):
             return f"tcgen05 and wgmma exist on architecture-specific targets only: use {arch}a"
         return "this architecture lacks the instruction; tcgen05 needs sm_100a, sm_103a, sm_107a or sm_110a"
-    if "could not open source file" in text:
+    if "open source file" in text:
+        if any(name in text for name in _BUILT_IN):
+            return "NVRTC has the device runtime built in: guard the include with #ifndef __CUDACC_RTC__"
         return "add the header's directory to the include directories"
     return ""
 

@@ -255,11 +255,13 @@ def _limits(device: GpuDevice) -> str:
     return error.message
 
 
-@_case("wrong-architecture", "a cubin for another architecture is refused with both names")
+@_case("wrong-architecture", "a cubin for another architecture is refused, with the GPU's own")
 def _wrong_architecture(device: GpuDevice) -> str:
     other = "sm_100a" if device.info.arch == "sm_90" else "sm_90a"
     cubin = compile_source(_AXPY, "axpy.cu", arch=other, kind="cubin").cubin
-    return _refused(DeviceUnavailable, lambda: device.load_cubin(cubin), "another architecture").message
+    return _refused(
+        DeviceUnavailable, lambda: device.load_cubin(cubin), "another architecture", device.info.arch
+    ).message
 
 
 def _fault(name: str, about: str, body: str, *words: str, smem: int = 0) -> None:
@@ -277,19 +279,19 @@ def _fault(name: str, about: str, body: str, *words: str, smem: int = 0) -> None
         return error.message
 
 
-_fault("fault-address", "a store far outside any buffer", "p[1ull << 40] = 1;", "CUDA_ERROR_ILLEGAL_ADDRESS")
+_fault("fault-address", "a store far outside any buffer", "p[1ull << 40] = 1;", "ILLEGAL_ADDRESS")
 _fault(
     "fault-misaligned",
     "a 16-byte store at an address that is a multiple of 4",
     'asm volatile("st.global.v4.b32 [%0], {0, 0, 0, 0};" :: "l"(p + 1) : "memory");',
-    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "MISALIGNED_ADDRESS",
 )
-_fault("fault-trap", "trap", 'asm volatile("trap;");', "CUDA_ERROR_")
+_fault("fault-trap", "trap", 'asm volatile("trap;");', "LAUNCH_FAILED")
 _fault(
     "fault-shared",
     "a store past the CTA's shared memory",
     'asm volatile("st.shared.b32 [%0], 1;" :: "r"(0x7ffff0) : "memory");',
-    "CUDA_ERROR_",
+    "ILLEGAL_ADDRESS",
     smem=1024,
 )
 
