@@ -1,0 +1,281 @@
+"""One kernel launch: its CTAs, threads, memories and everything that is in flight.
+
+CTAs live in *slots*. All clusters of a grid are resident at once, up to ``MAX_RESIDENT_THREADS``, so every cluster makes progress;
+larger grids run in waves, a cluster's slots being taken again when it has exited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.errors import ConfigError, DeviceError
+from umma_probe.model.async_engine import AsyncEngine, Policy
+from umma_probe.model.mbarrier import MBarriers
+from umma_probe.model.memory import MemorySystem, SharedMemory
+from umma_probe.model.register_file import RegisterFile
+from umma_probe.model.scheduler import Scheduler
+from umma_probe.model.special_registers import CtaPlace
+from umma_probe.model.strands import Strand
+from umma_probe.model.tmem import TensorMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from umma_probe.model.barriers import NamedBarrier
+    from umma_probe.model.frame import Frame
+    from umma_probe.model.memory import GlobalMemory
+    from umma_probe.model.program import ParameterCopy, Program
+    from umma_probe.model.special_registers import Dim3
+    from umma_probe.model.values import Array
+    from umma_probe.spec.machine import Arch
+
+MAX_RESIDENT_THREADS = 1 << 17
+SM_COUNT = 148
+"""What ``%nsmid`` says: a B200 has 148 multiprocessors. The model gives every resident CTA one of its own."""
+
+
+@dataclass(frozen=True)
+class LaunchConfig:
+    """Grid, block and cluster in CTAs or threads (x, y, z); dynamic shared memory in bytes."""
+
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3 = (1, 1, 1)
+    dynamic_smem: int = 0
+    explicit_cluster: bool = False
+
+
+@dataclass
+class Finding:
+    """Something a correct kernel would not do, which did not stop the run: a sanitizer's word."""
+
+    rule: str
+    message: str
+    where: str
+    actor: str
+    count: int = 1
+
+
+@dataclass
+class Launch:
+    """The state of a running kernel."""
+
+    program: Program
+    config: LaunchConfig
+    arch: Arch
+    policy: Policy
+    global_memory: GlobalMemory
+    param_address: int = 0
+    on_trace: Callable[[str], None] | None = None
+    pc: int = 0
+    """The step that executes now."""
+    progress: int = 0
+    """Grows with everything that another strand could see."""
+    clock: int = 0
+    findings: dict[tuple[str, int], Finding] = field(default_factory=dict)
+    reviews: dict[tuple[str, int], Finding] = field(default_factory=dict)
+    """Legal, but worth a second look: for instance a register dependence in place of tcgen05.wait::ld."""
+
+    def __post_init__(self) -> None:
+        config = self.config
+        self.block_threads = int(np.prod(config.block))
+        self.cta_warps = -(-self.block_threads // 32)
+        self.cta_threads = self.cta_warps * 32
+        self.cluster_size = int(np.prod(config.cluster))
+        self.cta_total = int(np.prod(config.grid))
+        clusters = self.cta_total // self.cluster_size
+        fitting = max(1, MAX_RESIDENT_THREADS // (self.cta_threads * self.cluster_size))
+        self.cluster_slots = min(clusters, fitting)
+        self.slot_count = self.cluster_slots * self.cluster_size
+        self.thread_count = self.slot_count * self.cta_threads
+        self._check_limits()
+        self.engine = AsyncEngine(self.policy, self._note_progress)
+        variables = self.program.variables
+        self.shared_limit = variables.dynamic_shared_offset + config.dynamic_smem
+        shared = SharedMemory(self.slot_count, self.shared_limit)
+        self.memory = MemorySystem(self, self.global_memory, shared, variables.local_bytes)
+        self.shared = shared
+        self.tmem = TensorMemory(self.slot_count, self.arch)
+        self.file = RegisterFile(self)
+        self.regs = self.file.rows
+        self.scheduler = Scheduler(self)
+        self.mbarriers = MBarriers(self.scheduler.wake)
+        self.named_barriers: dict[tuple[object, ...], NamedBarrier] = {}
+        self.cluster_rank_of_thread = np.zeros(self.thread_count, np.int64)
+        self.cta_retired = np.zeros(self.slot_count, np.bool_)
+        self.places: list[CtaPlace | None] = [None] * self.slot_count
+        self.live_lanes = np.zeros(self.thread_count // 32, np.uint32)
+        self._live_threads = np.zeros(self.slot_count, np.int64)
+        self._next_cluster = 0
+        self._cluster_total = clusters
+        self.on_cta_exit: list[Callable[[int], None]] = []
+        self.tmem_snapshots: dict[int, tuple[Array, Array]] = {}
+
+    # ------------------------------------------------------------------ start and end
+    def run(self) -> None:
+        """Execute the whole grid.
+
+        :raises UmmaProbeError: whatever the kernel ran into.
+        """
+        for slot in range(self.cluster_slots):
+            self._start_cluster(slot)
+        # integer overflow, division by zero and NaN are values here, as on the GPU
+        with np.errstate(all="ignore"):
+            self.scheduler.run()
+            self.engine_drain()
+
+    def engine_drain(self) -> None:
+        """At the end of a grid everything in flight has happened."""
+        while self.engine.complete_one():
+            pass
+
+    def _start_cluster(self, cluster_slot: int) -> None:
+        cluster = self._next_cluster
+        self._next_cluster += 1
+        config = self.config
+        shape = [g // c for g, c in zip(config.grid, config.cluster, strict=True)]
+        cx, cy, cz = cluster % shape[0], cluster // shape[0] % shape[1], cluster // (shape[0] * shape[1])
+        for rank in range(self.cluster_size):
+            rx = rank % config.cluster[0]
+            ry = rank // config.cluster[0] % config.cluster[1]
+            rz = rank // (config.cluster[0] * config.cluster[1])
+            cta = (cx * config.cluster[0] + rx, cy * config.cluster[1] + ry, cz * config.cluster[2] + rz)
+            self._start_cta(cluster_slot * self.cluster_size + rank, cta, rank)
+
+    def _start_cta(self, slot: int, cta: Dim3, rank: int) -> None:
+        config = self.config
+        place = CtaPlace(config.grid, config.block, config.cluster, cta, config.explicit_cluster, slot % SM_COUNT,
+                         SM_COUNT, config.dynamic_smem, self.shared_limit)  # fmt: skip
+        self.places[slot] = place
+        self.cta_retired[slot] = False
+        self.shared.clear(slot)
+        self.tmem.enter(slot)
+        low = slot * self.cta_threads
+        self.cluster_rank_of_thread[low : low + self.cta_threads] = rank
+        self.file.enter(slot, place)
+        self._live_threads[slot] = self.block_threads
+        for warp in range(self.cta_warps):
+            lanes = min(32, self.block_threads - warp * 32)
+            mask = (1 << lanes) - 1
+            self.live_lanes[slot * self.cta_warps + warp] = mask
+            self.scheduler.add(Strand(slot * self.cta_warps + warp, mask, 0))
+
+    def exit_lanes(self, warp: int, lanes: int) -> None:
+        """Lanes of a warp have ended; the last of a CTA retires it."""
+        slot = warp // self.cta_warps
+        self.live_lanes[warp] &= np.uint32(~lanes & 0xFFFFFFFF)
+        self._live_threads[slot] -= lanes.bit_count()
+        self.progress += 1
+        for check in self.on_cta_exit:
+            check(warp)
+        if self._live_threads[slot] == 0:
+            self._retire(slot)
+
+    def _retire(self, slot: int) -> None:
+        self.tmem.leave(self, slot)
+        self.mbarriers.clear_slot(slot)
+        self.cta_retired[slot] = True
+        for key in [key for key in self.named_barriers if key[0] == slot]:
+            del self.named_barriers[key]
+        index = self.cta_index(slot)
+        if len(self.tmem_snapshots) < 64:
+            self.tmem_snapshots[index] = self.tmem.snapshot(slot)
+        cluster_slot = slot // self.cluster_size
+        members = slice(cluster_slot * self.cluster_size, (cluster_slot + 1) * self.cluster_size)
+        if self.cta_retired[members].all() and self._next_cluster < self._cluster_total:
+            # whatever the old cluster left in flight must not hit its successor
+            self.engine.require(op for op in self.engine.pending() if members.start <= op.cta < members.stop)
+            self._start_cluster(cluster_slot)
+
+    def _check_limits(self) -> None:
+        config, arch = self.config, self.arch
+        problems: list[str] = []
+        if any(g % c for g, c in zip(config.grid, config.cluster, strict=True)):
+            problems.append(f"grid {config.grid} is not a multiple of cluster {config.cluster}")
+        if min(*config.grid, *config.block, *config.cluster) < 1:
+            problems.append("grid, block and cluster must be at least 1 in each direction")
+        if self.block_threads > arch.max_threads_per_cta:
+            problems.append(f"block has {self.block_threads} threads, must be at most {arch.max_threads_per_cta}")
+        if self.cluster_size > arch.max_cluster_ctas:
+            problems.append(f"cluster has {self.cluster_size} CTAs, must be at most {arch.max_cluster_ctas}")
+        static = self.program.variables.static_shared_bytes
+        if static + config.dynamic_smem > arch.smem_per_cta_bytes:
+            problems.append(
+                f"shared memory is {static} static + {config.dynamic_smem} dynamic bytes, "
+                f"must be at most {arch.smem_per_cta_bytes}"
+            )
+        for name, wanted, actual in (
+            (".reqntid", self.program.required_block, config.block),
+            (".reqnctapercluster", self.program.required_cluster, config.cluster),
+        ):
+            if wanted is not None and wanted != actual:
+                problems.append(f"the kernel demands {name} {wanted}, the launch has {actual}")
+        if problems:
+            raise ConfigError(f"launch of {self.program.name}: " + "; ".join(problems))
+
+    # ------------------------------------------------------------------ services for operations
+    def tick(self) -> int:
+        """Advance the machine's clock and return it."""
+        self.clock += 1
+        return self.clock
+
+    def _note_progress(self) -> None:
+        self.progress += 1
+
+    def copy_local(self, f: Frame, copies: Sequence[ParameterCopy]) -> None:
+        """Copy call parameters within local memory for the running threads."""
+        local = self.memory.local
+        base = f.threads * self.memory.local_bytes
+        for copy in copies:
+            span = np.arange(copy.size_bytes)
+            source = base[:, None] + copy.source + span
+            destination = base[:, None] + copy.destination + span
+            local.data[destination] = local.data[source]
+            local.written[destination] = local.written[source]
+
+    def report(self, rule: str, message: str, thread: int) -> None:
+        """Record a finding at the current instruction; repeats are counted."""
+        _record(self, self.findings, rule, message, thread)
+
+    def review(self, rule: str, message: str, thread: int) -> None:
+        """Record something legal that deserves a look."""
+        _record(self, self.reviews, rule, message, thread)
+
+    def fault_at(self, pc: int, thread: int, message: str, hint: str = "") -> DeviceError:
+        """A fault of an operation in flight, placed at the instruction that issued it."""
+        return DeviceError(message, where=self.program.where(pc, self.thread_name(thread)), hint=hint)
+
+    # ------------------------------------------------------------------ names
+    def cta_index(self, slot: int) -> int:
+        """The linear index in the grid of the CTA in a slot."""
+        place = self.places[slot]
+        if place is None:
+            return slot
+        x, y, z = place.cta
+        return x + place.grid[0] * (y + place.grid[1] * z)
+
+    def cta_name(self, slot: int) -> str:
+        """``CTA 3``."""
+        return f"CTA {self.cta_index(slot)}"
+
+    def warp_name(self, warp: int) -> str:
+        """``CTA 0 warp 2``."""
+        return f"{self.cta_name(warp // self.cta_warps)} warp {warp % self.cta_warps}"
+
+    def thread_name(self, thread: int) -> str:
+        """``CTA 0, warp 2, lane 5``."""
+        warp = thread >> 5
+        return f"{self.cta_name(warp // self.cta_warps)}, warp {warp % self.cta_warps}, lane {thread & 31}"
+
+
+def _record(launch: Launch, book: dict[tuple[str, int], Finding], rule: str, message: str, thread: int) -> None:
+    key = (rule, launch.pc)
+    known = book.get(key)
+    if known is not None:
+        known.count += 1
+        return
+    place = launch.program.where(launch.pc)
+    book[key] = Finding(rule, message, str(place), launch.thread_name(thread))

@@ -1,0 +1,357 @@
+"""Global, shared, local, parameter and constant memory of the machine.
+
+Rules enforced here: every access is naturally aligned (PTX ISA, "Addresses as Operands: alignment"), lies inside an allocation, and reads
+only what was written before. A misaligned or outside access is a :class:`DeviceError`, as on silicon; reading what was never written is
+a finding with the place, and the value is a poison pattern, never a silent zero.
+
+Address space of the model (64-bit generic): global allocations from ``GLOBAL_BASE``; the shared window of a cluster at
+``SHARED_WINDOW`` (CTA rank r at r << 24, as silicon lays it out and as 2-CTA kernels rely on); local memory at ``LOCAL_WINDOW``. Parameters
+and constants live in global allocations, so a generic address of a parameter works.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.errors import ConfigError, DeviceError
+
+if TYPE_CHECKING:
+    from umma_probe.model.frame import Frame
+    from umma_probe.model.launch import Launch
+    from umma_probe.model.values import Array
+
+GLOBAL_BASE = 0x10_0000_0000
+LOCAL_WINDOW = 0x7E00_0000_0000
+SHARED_WINDOW = 0x7F00_0000_0000
+WINDOW_BYTES = 0x100_0000_0000
+RANK_SHIFT = 24
+RANK_MASK = (1 << RANK_SHIFT) - 1
+POISON_BYTE = 0xCD
+
+_WORDS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
+
+
+class Bytes:
+    """A growable byte array with word views and a shadow of what was ever written."""
+
+    def __init__(self, size: int) -> None:
+        self._allocate(size)
+
+    def _allocate(self, size: int) -> None:
+        size = -(-max(size, 64) // 64) * 64
+        self.data = np.full(size, POISON_BYTE, np.uint8)
+        self.written = np.zeros(size, np.bool_)
+        self._views = {width: self.data.view(dtype) for width, dtype in _WORDS.items()}
+
+    def grow(self, size: int) -> None:
+        """At least ``size`` bytes, contents kept."""
+        if size <= len(self.data):
+            return
+        data, written = self.data, self.written
+        self._allocate(max(size, 2 * len(data)))
+        self.data[: len(data)] = data
+        self.written[: len(written)] = written
+
+    def gather(self, offsets: Array, width: int, count: int) -> Array:
+        """Words of ``width`` bytes: (n, count) from aligned byte offsets (n,)."""
+        index = offsets >> _SHIFT[width]
+        if count == 1:
+            return self._views[width][index][:, None]
+        return self._views[width][index[:, None] + np.arange(count)]
+
+    def scatter(self, offsets: Array, width: int, words: Array) -> None:
+        """Store (n, count) words; where offsets collide the last thread wins."""
+        index = offsets >> _SHIFT[width]
+        count = words.shape[1]
+        if count > 1:
+            self._views[width][index[:, None] + np.arange(count)] = words
+        else:
+            self._views[width][index] = words[:, 0]
+        self.mark(offsets, width * count)
+
+    def mark(self, offsets: Array, size: int) -> None:
+        """Note that ``size`` bytes from each offset were written."""
+        self.written[offsets[:, None] + np.arange(size)] = True
+
+    def all_written(self, offsets: Array, size: int) -> Array:
+        """Per offset: whether each of its ``size`` bytes was ever written."""
+        return self.written[offsets[:, None] + np.arange(size)].all(axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A range of global memory."""
+
+    address: int
+    size_bytes: int
+    name: str
+
+
+class GlobalMemory:
+    """All device allocations of a machine, in one arena."""
+
+    def __init__(self) -> None:
+        self.bytes = Bytes(1 << 16)
+        self._starts: list[int] = []
+        self._allocations: list[Allocation] = []
+        self._end = GLOBAL_BASE + 512
+        self._last: Allocation | None = None
+
+    def allocate(self, size_bytes: int, name: str = "buffer", align: int = 512) -> Allocation:
+        """Reserve memory (uninitialised), with a gap behind it so that an overrun is seen."""
+        start = -(-self._end // align) * align
+        allocation = Allocation(start, size_bytes, name)
+        self._end = start + size_bytes + 256
+        self.bytes.grow(self._end - GLOBAL_BASE)
+        self._starts.append(start)
+        self._allocations.append(allocation)
+        return allocation
+
+    def free(self, allocation: Allocation) -> None:
+        """Forget an allocation; its addresses become illegal and are not handed out again."""
+        index = self._starts.index(allocation.address)
+        del self._starts[index], self._allocations[index]
+        self._last = None
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation that holds an address."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return None
+        found = self._allocations[index]
+        return found if address < found.address + found.size_bytes else None
+
+    def read(self, address: int, size_bytes: int) -> Array:
+        """A copy of ``size_bytes`` bytes.
+
+        :raises ConfigError: outside every allocation.
+        """
+        self._check_host(address, size_bytes)
+        start = address - GLOBAL_BASE
+        return self.bytes.data[start : start + size_bytes].copy()
+
+    def write(self, address: int, data: Array) -> None:
+        """Write bytes (uint8).
+
+        :raises ConfigError: outside every allocation.
+        """
+        self._check_host(address, len(data))
+        start = address - GLOBAL_BASE
+        self.bytes.data[start : start + len(data)] = data
+        self.bytes.written[start : start + len(data)] = True
+
+    def _check_host(self, address: int, size_bytes: int) -> None:
+        found = self.find(address)
+        if size_bytes and (found is None or address + size_bytes > found.address + found.size_bytes):
+            raise ConfigError(f"device memory: {size_bytes} bytes at {address:#x} are not in one allocation")
+
+    def contains(self, low: int, high: int) -> bool:
+        """Whether [low, high) lies in one allocation."""
+        last = self._last
+        if last is None or not last.address <= low < last.address + last.size_bytes:
+            last = self._last = self.find(low)
+        return last is not None and high <= last.address + last.size_bytes
+
+    def inside(self, addresses: Array, size: int) -> Array:
+        """Per address: whether ``size`` bytes from it lie in one allocation."""
+        if not self._starts:
+            return np.zeros(len(addresses), np.bool_)
+        starts = np.asarray(self._starts, np.int64)
+        ends = np.asarray([a.address + a.size_bytes for a in self._allocations], np.int64)
+        index = np.searchsorted(starts, addresses, "right") - 1
+        return (index >= 0) & (addresses + size <= ends[np.maximum(index, 0)])
+
+
+class SharedMemory:
+    """The shared windows of all resident CTAs, with the proxy that wrote each word last.
+
+    ``word_time`` is the machine's clock at the last generic-proxy store to a 4-byte word, 0 when the async proxy wrote it
+    or nobody did; ``fence_time`` is the clock of a CTA's last ``fence.proxy.async``.
+    """
+
+    def __init__(self, slots: int, window_bytes: int) -> None:
+        self.window = -(-window_bytes // 1024) * 1024
+        self.limit = window_bytes
+        self.bytes = Bytes(slots * self.window)
+        self.word_time = np.zeros(slots * self.window // 4, np.int64)
+        self.fence_time = np.zeros(slots, np.int64)
+
+    def clear(self, slot: int) -> None:
+        """A new CTA takes the slot."""
+        low, high = slot * self.window, (slot + 1) * self.window
+        self.bytes.data[low:high] = POISON_BYTE
+        self.bytes.written[low:high] = False
+        self.word_time[low // 4 : high // 4] = 0
+        self.fence_time[slot] = 0
+
+    def note_generic(self, offsets: Array, size: int, clock: int) -> None:
+        """A generic-proxy store of ``size`` bytes at each byte offset of the arena."""
+        words = -(-size // 4)
+        index = offsets >> 2
+        self.word_time[index if words == 1 else index[:, None] + np.arange(words)] = clock
+
+    def note_async(self, offsets: Array, size: int) -> None:
+        """An async-proxy store: visible to the tensor core and TMA without a fence."""
+        words = -(-size // 4)
+        self.word_time[(offsets >> 2)[:, None] + np.arange(words)] = 0
+
+    def unfenced(self, slot: int, byte_offsets: Array) -> Array:
+        """Which arena byte offsets hold a generic store that no ``fence.proxy.async`` of the CTA has followed."""
+        return self.word_time[byte_offsets >> 2] > self.fence_time[slot]
+
+
+class MemorySystem:
+    """What load and store instructions go through: state spaces, windows, checks."""
+
+    def __init__(self, launch: Launch, global_memory: GlobalMemory, shared: SharedMemory, local_bytes: int) -> None:
+        self.launch = launch
+        self.globals = global_memory
+        self.shared = shared
+        self.local_bytes = -(-local_bytes // 16) * 16
+        self.local = Bytes(self.local_bytes * launch.thread_count)
+        self.param_address = 0
+        self._all_initialised = True
+
+    # ------------------------------------------------------------------ load and store
+    def load(self, f: Frame, space: str, addresses: Array, width: int, count: int = 1) -> Array:
+        """Words (n, count) of ``width`` bytes from each running thread's address (int64, in ``space``)."""
+        self._check_alignment(f, addresses, width * count)
+        if space == "generic":
+            return self._split(f, addresses, lambda g, sp, a: self.load(g, sp, a, width, count), (count,), width)
+        memory, offsets = self.locate(f, space, addresses, width * count)
+        words = memory.gather(offsets, width, count)
+        known = memory.all_written(offsets, width * count)
+        if not known.all():
+            self._report_unwritten(f, space, addresses, known)
+        return words
+
+    def store(self, f: Frame, space: str, addresses: Array, words: Array) -> None:
+        """Store words (n, count); the width is that of their type."""
+        width = words.dtype.itemsize
+        size = width * words.shape[1]
+        self._check_alignment(f, addresses, size)
+        if space == "generic":
+            self._split_store(f, addresses, words)
+            return
+        memory, offsets = self.locate(f, space, addresses, size)
+        memory.scatter(offsets, width, words)
+        self.launch.progress += 1
+        if memory is self.shared.bytes:
+            self.shared.note_generic(offsets, size, self.launch.tick())
+
+    def locate(self, f: Frame, space: str, addresses: Array, size: int) -> tuple[Bytes, Array]:
+        """The backing bytes and the offsets of addresses in a state space; checks bounds.
+
+        Spaces: ``global``, ``const``, ``param`` (kernel parameters, register based), ``shared``, ``shared::cta``, ``shared::cluster``, ``local``.
+        """
+        if space in ("global", "const", "param"):
+            low, high = int(addresses.min()), int(addresses.max()) + size
+            if not self.globals.contains(low, high):
+                bad = ~self.globals.inside(addresses, size)
+                if bad.any():
+                    self._outside(f, space, addresses, bad, size)
+            return self.globals.bytes, addresses - GLOBAL_BASE
+        if space == "local":
+            bad = (addresses < 0) | (addresses + size > self.local_bytes)
+            if bad.any():
+                self._outside(f, space, addresses, bad, size)
+            return self.local, f.threads * self.local_bytes + addresses
+        return self.shared.bytes, self.shared_offsets(f, space, addresses, size)
+
+    def shared_offsets(self, f: Frame, space: str, addresses: Array, size: int) -> Array:
+        """Arena offsets of shared addresses: the rank in bits 24 and up picks the CTA of the cluster."""
+        launch = self.launch
+        offset = addresses & RANK_MASK
+        rank = addresses >> RANK_SHIFT
+        own = launch.cluster_rank_of_thread[f.threads]
+        bad = (offset + size > self.shared.limit) | (rank < 0) | (rank >= launch.cluster_size)
+        if space != "shared::cluster":
+            bad |= rank != own
+        if bad.any():
+            self._outside(f, space, addresses, bad, size)
+        slots = f.cta_slots + rank - own
+        gone = launch.cta_retired[slots]
+        if gone.any():
+            at = int(np.flatnonzero(gone)[0])
+            f.fault(
+                DeviceError,
+                f"shared memory of cluster rank {int(rank[at])} is accessed after that CTA has exited",
+                int(f.threads[at]),
+                hint="keep the CTAs of a cluster alive with a cluster barrier before they exit",
+            )
+        return slots * self.shared.window + offset
+
+    # ------------------------------------------------------------------ generic addresses
+    def classify(self, addresses: Array) -> dict[str, Array]:
+        """Positions by state space of 64-bit generic addresses."""
+        shared = (addresses >= SHARED_WINDOW) & (addresses < SHARED_WINDOW + WINDOW_BYTES)
+        local = (addresses >= LOCAL_WINDOW) & (addresses < LOCAL_WINDOW + WINDOW_BYTES)
+        spaces = {"shared::cluster": shared, "local": local, "global": ~(shared | local)}
+        return {space: np.flatnonzero(mask) for space, mask in spaces.items() if mask.any()}
+
+    def to_space(self, space: str, addresses: Array) -> Array:
+        """Generic addresses as addresses of a state space."""
+        base = {"shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
+        return addresses - base
+
+    def _split(self, f: Frame, addresses: Array, load: object, tail: tuple[int, ...], width: int) -> Array:
+        parts = self.classify(addresses)
+        if len(parts) == 1:
+            (space,) = parts
+            return load(f, space, self.to_space(space, addresses))  # type: ignore[operator,no-any-return]
+        out = np.empty((len(addresses), *tail), _WORDS[width])
+        sel, threads = f.sel, f.threads
+        for space, at in parts.items():
+            f.select(threads[at])
+            out[at] = load(f, space, self.to_space(space, addresses[at]))  # type: ignore[operator]
+        f.select(sel)
+        return out
+
+    def _split_store(self, f: Frame, addresses: Array, words: Array) -> None:
+        sel, threads = f.sel, f.threads
+        for space, at in self.classify(addresses).items():
+            f.select(threads[at])
+            self.store(f, space, self.to_space(space, addresses[at]), words[at])
+        f.select(sel)
+
+    # ------------------------------------------------------------------ faults
+    def _check_alignment(self, f: Frame, addresses: Array, size: int) -> None:
+        if size > 1 and (addresses & (size - 1)).any():
+            at = int(np.flatnonzero(addresses & (size - 1))[0])
+            f.fault(
+                DeviceError,
+                f"misaligned address {int(addresses[at]):#x}: must be a multiple of {size} bytes",
+                int(f.threads[at]),
+            )
+
+    def _outside(self, f: Frame, space: str, addresses: Array, bad: Array, size: int) -> None:
+        at = int(np.flatnonzero(bad)[0])
+        address = int(addresses[at])
+        if space.startswith("shared"):
+            what = f"a CTA's window has {self.shared.limit} bytes, a cluster {self.launch.cluster_size} CTAs"
+        elif space == "local":
+            what = f"the local frame has {self.local_bytes} bytes"
+        else:
+            what = self._nearest(address)
+        f.fault(DeviceError, f"illegal address {address:#x} in .{space} ({size} bytes): {what}", int(f.threads[at]))
+
+    def _nearest(self, address: int) -> str:
+        below = [a for a in self.globals._allocations if a.address <= address]
+        if not below:
+            return "it lies in no allocation"
+        last = below[-1]
+        over = address - last.address - last.size_bytes
+        return f"it lies {over} bytes behind the end of {last.name} ({last.size_bytes} bytes)"
+
+    def _report_unwritten(self, f: Frame, space: str, addresses: Array, known: Array) -> None:
+        at = int(np.flatnonzero(~known)[0])
+        self.launch.report(
+            "uninitialised-read",
+            f"reads .{space} address {int(addresses[at]):#x}, which was never written ({int((~known).sum())} threads)",
+            int(f.threads[at]),
+        )

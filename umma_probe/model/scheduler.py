@@ -1,0 +1,407 @@
+"""Runs strands: which cohort goes next, how it diverges and joins, and what happens when none can go on.
+
+Order. The strand with the fewest turns goes first, among equals the lowest program counter; a turn ends at a backward branch, when it
+blocks, or when its strands part. So loops are fair (a spinning warp cannot starve the one it waits for) and warps that run the same code
+fall into step. Under ``random:SEED`` the choice is random and cohorts are split at random.
+
+Reconvergence is at the immediate post-dominator. That is where ptxas puts it, and ``.sync.aligned`` instructions after a divergent branch
+depend on it. Parts of a warp still run independently before they join.
+
+When no strand is ready: complete one operation in flight; else let time-limited waits time out; else it is a deadlock, and the error names
+for every strand what it waits for.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.errors import Deadlock, UmmaProbeError, UndefinedBehavior, Where
+from umma_probe.model.decode import Control
+from umma_probe.model.frame import Frame
+from umma_probe.model.strands import CallRecord, Cohort, Strand, Token, as_selection, mask_of
+from umma_probe.model.waits import Resume, Wait
+
+if TYPE_CHECKING:
+    from umma_probe.model.launch import Launch
+    from umma_probe.model.program import Run, Step
+    from umma_probe.model.values import Array
+
+IDLE_TURNS_BEFORE_COMPLETION = 64
+"""Turns without progress after which an operation in flight is completed even though strands are spinning."""
+IDLE_TURNS_BEFORE_HANG = 200_000
+TIMEOUT_ROUNDS = 4
+"""How often time-limited waits are let through without any progress before it is a deadlock."""
+
+
+class Scheduler:
+    """All strands of a launch."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.program = launch.program
+        self.frame = Frame(launch, launch.regs, slice(0, 0))
+        self.parked: dict[Strand, Wait] = {}
+        self.joining: dict[Token, None] = {}
+        self._ready: dict[int, list[Strand]] = {}
+        self._random = random.Random(launch.engine.policy.seed) if launch.engine.random else None
+        self._turn_floor = 0
+
+    # ------------------------------------------------------------------ ready strands
+    def add(self, strand: Strand) -> None:
+        """A new strand enters."""
+        strand.turn = max(strand.turn, self._turn_floor)
+        self._place(strand)
+
+    def _place(self, strand: Strand) -> None:
+        """Put a strand at its program counter, joining it with others where a token says so."""
+        joined: Strand | None = strand
+        if strand.stack:
+            joined = self._arrive(strand)
+        if joined is not None:
+            self._ready.setdefault(joined.pc, []).append(joined)
+
+    def _arrive(self, strand: Strand) -> Strand | None:
+        while strand.stack and strand.stack[-1].pc == strand.pc:
+            token = strand.stack[-1]
+            token.arrived |= strand.lanes
+            if token.arrived != token.pending:
+                self.joining[token] = None
+                return None
+            self.joining.pop(token, None)
+            if strand.lanes != token.pending:
+                strand.set_lanes(token.pending)
+            strand.stack = token.outer
+        return strand
+
+    def wake(self, strand: Strand) -> None:
+        """What the strand waited for has happened."""
+        wait = self.parked.pop(strand, None)
+        if wait is None:
+            return
+        if wait.resume is Resume.NEXT:
+            strand.pc += 1
+        self._place(strand)
+
+    def park(self, strand: Strand, wait: Wait) -> None:
+        """Suspend a strand."""
+        self.parked[strand] = wait
+
+    # ------------------------------------------------------------------ main loop
+    def run(self) -> None:
+        """Until every thread has exited.
+
+        :raises Deadlock: nobody can go on, or nobody makes progress.
+        """
+        launch, engine = self.launch, self.launch.engine
+        idle_turns = 0
+        progress = launch.progress
+        rounds = 0
+        while True:
+            engine.tick()
+            if not self._ready:
+                if engine.complete_one():
+                    continue
+                if not self.parked and not self.joining:
+                    return
+                rounds = rounds + 1 if launch.progress == progress else 1
+                progress = launch.progress
+                if rounds > TIMEOUT_ROUNDS or not self._time_out():
+                    raise self._deadlock()
+                continue
+            self._turn(self._choose())
+            if launch.progress != progress and idle_turns:
+                idle_turns = 0
+                progress = launch.progress
+                continue
+            idle_turns += 1
+            if idle_turns % IDLE_TURNS_BEFORE_COMPLETION == 0 and launch.progress == progress:
+                engine.complete_one()
+            if idle_turns > IDLE_TURNS_BEFORE_HANG:
+                raise self._deadlock(spinning=True)
+
+    def _time_out(self) -> bool:
+        """Let time-limited waits answer false. False if there is none."""
+        strands = [strand for strand, wait in self.parked.items() if wait.has_time_limit]
+        for strand in strands:
+            strand.timed_out = True
+            self.wake(strand)
+        return bool(strands)
+
+    def _choose(self) -> Cohort:
+        if self._random is not None:
+            pc = self._random.choice(sorted(self._ready))
+            strands = self._ready.pop(pc)
+            if len(strands) > 1 and self._random.random() < 0.3:
+                keep = self._random.randrange(1, len(strands))
+                self._ready[pc] = strands[keep:]
+                strands = strands[:keep]
+        else:
+            pc = min(self._ready, key=lambda at: (min(s.turn for s in self._ready[at]), at))
+            strands = self._ready.pop(pc)
+        return self._cohort(strands, pc)
+
+    def _cohort(self, strands: list[Strand], pc: int) -> Cohort:
+        """One strand of each warp with the same call stack; the others stay ready."""
+        if len(strands) == 1:
+            return Cohort(strands, pc)
+        first = strands[0]
+        chosen: dict[int, Strand] = {}
+        rest: list[Strand] = []
+        for strand in strands:
+            if strand.warp in chosen or strand.calls != first.calls:
+                rest.append(strand)
+            else:
+                chosen[strand.warp] = strand
+        if rest:
+            self._ready[pc] = rest
+        return Cohort(list(chosen.values()), pc)
+
+    # ------------------------------------------------------------------ one turn
+    def _turn(self, cohort: Cohort) -> None:
+        frame = self.frame
+        self._turn_floor = min(s.turn for s in cohort.strands)
+        pc = cohort.pc
+        joins = any(s.stack for s in cohort.strands)
+        while True:
+            frame.select(cohort.sel)
+            run = self.program.run_at(pc)
+            self._execute(run)
+            step = run.terminator
+            if step is None:
+                following: int | None = run.stop
+            elif step.control is Control.SYNC:
+                self._sync(cohort, step)
+                return
+            else:
+                following = self._branch(cohort, step)
+            if following is None:
+                return
+            backward = step is not None and following <= step.pc
+            if backward or joins or following in self._ready:
+                for strand in cohort.strands:
+                    strand.pc = following
+                    strand.turn += backward
+                    self._place(strand)
+                return
+            pc = following
+
+    def _execute(self, run: Run) -> None:
+        launch, frame = self.launch, self.frame
+        pc = run.start
+        try:
+            for execute in run.body:
+                launch.pc = pc
+                execute(frame)
+                pc += 1
+        except UmmaProbeError as error:
+            raise self._located(error, pc) from error.__cause__
+
+    def _located(self, error: UmmaProbeError, pc: int) -> UmmaProbeError:
+        if error.where is None or not error.where.line:
+            actor = error.where.actor if error.where else self.launch.thread_name(int(self.frame.threads[0]))
+            error.where = self.program.where(pc, actor)
+        return error
+
+    # ------------------------------------------------------------------ sync instructions
+    def _sync(self, cohort: Cohort, step: Step) -> None:
+        frame = self.frame
+        self.launch.pc = step.pc
+        try:
+            for strand in cohort.strands:
+                strand.pc = step.pc
+                frame.select(strand.sel)
+                if step.guard is not None and not self._guard_holds(strand, step):
+                    continue
+                wait = step.execute(frame, strand)  # type: ignore[call-arg]
+                strand.timed_out = False
+                if wait is not None:
+                    self.park(strand, wait)
+                else:
+                    strand.pc = step.pc + 1
+                    self._place(strand)
+        except UmmaProbeError as error:
+            raise self._located(error, step.pc) from error.__cause__
+
+    def _guard_holds(self, strand: Strand, step: Step) -> bool:
+        """Whether the strand executes the guarded instruction now; otherwise it is placed behind it, or split."""
+        taken = self._guard(step)
+        if taken.all():
+            return True
+        if not taken.any():
+            strand.pc = step.pc + 1
+            self._place(strand)
+        else:
+            self._split(strand, taken, step.pc, step.pc + 1, step.pc + 1)
+        return False
+
+    def _guard(self, step: Step) -> Array:
+        assert step.guard is not None
+        slot, negated = step.guard
+        taken = self.frame.regs[slot][self.frame.sel]
+        return ~taken if negated else taken
+
+    # ------------------------------------------------------------------ control
+    def _branch(self, cohort: Cohort, step: Step) -> int | None:
+        """The next program counter if all strands go there together; None if they were placed one by one."""
+        opcode = step.instruction.opcode
+        self.launch.pc = step.pc
+        if step.selector >= 0:
+            self._indexed_branch(cohort, step)
+            return None
+        if step.guard is not None:
+            taken = self._guard(step)
+            if not taken.any():
+                return step.pc + 1
+            if not taken.all():
+                self._diverge(cohort, step, taken)
+                return None
+        if opcode in ("bra",) or (opcode == "ret" and step.targets):
+            if step.targets[0] != step.pc:
+                return step.targets[0]
+        if opcode == "call":
+            return self._call(cohort, step)
+        if opcode == "ret" and cohort.strands[0].calls:
+            return self._return(cohort)
+        for strand in cohort.strands:
+            self._exit(strand)
+        return None
+
+    def _diverge(self, cohort: Cohort, step: Step, taken: Array) -> None:
+        leaves = not step.targets
+        target = -1 if leaves else step.targets[0]
+        join = self.program.reconvergence[step.pc]
+        if step.instruction.opcode == "call":
+            # the taken part executes the call as its own strand, unguarded for it
+            target, join = step.pc, step.pc + 1
+        offset = 0
+        for strand in cohort.strands:
+            strand.pc = step.pc
+            part = taken[offset : offset + len(strand.threads)]
+            offset += len(part)
+            if part.all() or not part.any():
+                self._go(strand, target if part[0] else step.pc + 1)
+            elif leaves:
+                self._exit(Strand(strand.warp, mask_of(strand.threads[part] & 31), step.pc, strand.stack))
+                strand.set_lanes(mask_of(strand.threads[~part] & 31))
+                self._go(strand, step.pc + 1)
+            else:
+                self._split(strand, part, target, step.pc + 1, join)
+
+    def _go(self, strand: Strand, pc: int) -> None:
+        if pc < 0:
+            self._exit(strand)
+            return
+        strand.turn += pc <= strand.pc
+        strand.pc = pc
+        self._place(strand)
+
+    def _split(self, strand: Strand, taken: Array, target: int, other: int, join: int | None) -> None:
+        """Part a strand; both parts meet again at ``join``."""
+        stack = strand.stack
+        if join is not None and not (stack and stack[-1].pc == join):
+            stack = (*stack, Token(join, strand.lanes, stack))
+        lanes = mask_of(strand.threads[taken] & 31)
+        rest = strand.lanes & ~lanes
+        backward = target <= strand.pc
+        first = Strand(strand.warp, lanes, target, stack, strand.calls, strand.turn + backward)
+        strand.stack, strand.pc = stack, other
+        strand.set_lanes(rest)
+        self._place(strand)
+        self._place(first)
+
+    def _indexed_branch(self, cohort: Cohort, step: Step) -> None:
+        index = self.frame.regs[step.selector][self.frame.sel]
+        if (index >= len(step.targets)).any():
+            raise self._located(
+                UndefinedBehavior(
+                    f"brx.idx: index {int(index.max())} is outside the list of {len(step.targets)} targets"
+                ),
+                step.pc,
+            )
+        join = self.program.reconvergence[step.pc]
+        offset = 0
+        for strand in cohort.strands:
+            strand.pc = step.pc
+            part = index[offset : offset + len(strand.threads)]
+            offset += len(part)
+            for value in np.unique(part)[:-1]:
+                chosen = part == value
+                # the remaining lanes stay in ``strand`` at the branch, then split again
+                self._split_off(strand, chosen, step.targets[int(value)], join)
+                part = part[~chosen]
+            self._go(strand, step.targets[int(part[0])])
+
+    def _split_off(self, strand: Strand, taken: Array, target: int, join: int | None) -> None:
+        stack = strand.stack
+        if join is not None and not (stack and stack[-1].pc == join):
+            stack = (*stack, Token(join, strand.lanes, stack))
+        lanes = mask_of(strand.threads[taken] & 31)
+        strand.stack = stack
+        rest = strand.lanes & ~lanes
+        self._place(Strand(strand.warp, lanes, target, stack, strand.calls, strand.turn))
+        strand.set_lanes(rest)
+
+    def _call(self, cohort: Cohort, step: Step) -> int:
+        self.launch.copy_local(self.frame, step.copies_in)
+        record = CallRecord(step.pc + 1, step.copies_out)
+        for strand in cohort.strands:
+            strand.calls = (*strand.calls, record)
+        return step.targets[0]
+
+    def _return(self, cohort: Cohort) -> int:
+        record = cohort.strands[0].calls[-1]
+        self.launch.copy_local(self.frame, record.copies_out)
+        for strand in cohort.strands:
+            strand.calls = strand.calls[:-1]
+        return record.return_pc
+
+    def _exit(self, strand: Strand) -> None:
+        """The strand's lanes end; whoever only waited for them goes on."""
+        for token in reversed(strand.stack):
+            token.pending &= ~strand.lanes
+            if token.pending and token.arrived == token.pending:
+                self.joining.pop(token, None)
+                self._place(Strand(strand.warp, token.pending, token.pc, token.outer, strand.calls, strand.turn))
+                break
+            if not token.pending:
+                self.joining.pop(token, None)
+        self.launch.exit_lanes(strand.warp, strand.lanes)
+
+    # ------------------------------------------------------------------ hangs
+    def _deadlock(self, spinning: bool = False) -> Deadlock:
+        lines: dict[str, list[str]] = {}
+        for strand, wait in self.parked.items():
+            lines.setdefault(f"{self._at(strand.pc)} waits for {wait.describe()}", []).append(self._who(strand))
+        for token in self.joining:
+            missing = token.pending & ~token.arrived
+            lines.setdefault(f"{self._at(token.pc)} waits for lanes {missing:#010x} to join", []).append("a warp")
+        for strands in self._ready.values():
+            for strand in strands:
+                lines.setdefault(f"{self._at(strand.pc)} spins", []).append(self._who(strand))
+        text = "\n  ".join(f"{_few(who)} at {what}" for what, who in lines.items())
+        head = "no strand makes progress" if spinning else "no warp can go on"
+        first = next(iter(self.parked), None)
+        where = self.program.where(first.pc, self._who(first)) if first else None
+        return Deadlock(
+            f"{head}; nothing is in flight\n  {text}",
+            where=where,
+            hint="who should arrive on that barrier? Compare the count, the phase parity and the expected bytes",
+        )
+
+    def _at(self, pc: int) -> str:
+        place = self.program.where(pc)
+        return f"{Where(place.file, place.line)} ({self.program.steps[pc].instruction.text})"
+
+    def _who(self, strand: Strand) -> str:
+        name = self.launch.warp_name(strand.warp)
+        return name if strand.lanes == 0xFFFFFFFF else f"{name} lanes {strand.lanes:#010x}"
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+__all__ = ["Scheduler", "as_selection"]

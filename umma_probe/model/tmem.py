@@ -1,0 +1,154 @@
+"""Tensor Memory: 128 lanes by 512 columns of 32 bits per CTA, its allocator and its shadow.
+
+An address is ``lane << 16 | column``. Allocation goes by columns: a power of two from 32 to 512, all lanes (PTX ISA, "tcgen05.alloc"). A CTA is
+alone on its multiprocessor in the model unless told otherwise, so a full Tensor Memory blocks only behind the CTA's own
+allocations. Every cell knows whether it was ever written, and by which step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.errors import DeviceError, IllegalProgram
+from umma_probe.spec.machine import TMEM_COLUMNS, TMEM_LANES
+
+if TYPE_CHECKING:
+    from umma_probe.model.launch import Launch
+    from umma_probe.model.strands import Strand
+    from umma_probe.model.values import Array
+    from umma_probe.spec.machine import Arch
+
+ALLOCATION_UNIT = 32
+POISON = np.uint32(0xCDCDCDCD)
+"""What a never-written cell reads as; the read itself is a finding."""
+LANE_SHIFT = 16
+COLUMN_MASK = 0xFFFF
+
+
+@dataclass
+class CtaAllocations:
+    """The allocations of one CTA: column base to size."""
+
+    blocks: dict[int, int] = field(default_factory=dict)
+    last_size: int = TMEM_COLUMNS
+    relinquished: bool = False
+    waiting: list[Strand] = field(default_factory=list)
+
+
+class TensorMemory:
+    """The Tensor Memory of every resident CTA.
+
+    ``words``, ``written`` and ``writer`` have the shape (slot, lane, column); ``writer`` is the step number of the last
+    write, -1 for none; ``allocated`` (slot, column) says which columns a CTA owns.
+    """
+
+    def __init__(self, slots: int, arch: Arch) -> None:
+        slots = slots if arch.has_tmem else 0
+        shape = (slots, TMEM_LANES, TMEM_COLUMNS)
+        self.words = np.full(shape, POISON, np.uint32)
+        self.written = np.zeros(shape, np.bool_)
+        self.writer = np.full(shape, -1, np.int32)
+        self.allocated = np.zeros((slots, TMEM_COLUMNS), np.bool_)
+        self.allocations = [CtaAllocations() for _ in range(slots)]
+
+    def enter(self, slot: int) -> None:
+        """A CTA takes the slot: nothing allocated, nothing written."""
+        if slot < len(self.allocations):
+            self.words[slot] = POISON
+            self.written[slot] = False
+            self.writer[slot] = -1
+            self.allocated[slot] = False
+            self.allocations[slot] = CtaAllocations()
+
+    def leave(self, launch: Launch, slot: int) -> None:
+        """The CTA exits; what it still owns is a finding."""
+        if slot < len(self.allocations) and self.allocations[slot].blocks:
+            blocks = ", ".join(f"{size} columns at {base}" for base, size in self.allocations[slot].blocks.items())
+            launch.report(
+                "tmem-leak",
+                f"{launch.cta_name(slot)} exits with Tensor Memory allocated ({blocks}); all must be deallocated before",
+                slot * launch.cta_threads,
+            )
+
+    def snapshot(self, slot: int) -> tuple[Array, Array]:
+        """Copies of (words, written), each lanes x columns."""
+        if slot >= len(self.words):
+            return np.zeros((0, 0), np.uint32), np.zeros((0, 0), np.bool_)
+        return self.words[slot].copy(), self.written[slot].copy()
+
+    # ------------------------------------------------------------------ allocation
+    def allocate(self, slot: int, columns: int) -> int | None:
+        """First fit; None if there is no room now.
+
+        :raises IllegalProgram: the size is not a power of two from 32 to 512, grows, or the permit was given up.
+        """
+        state = self.allocations[slot]
+        if columns not in (32, 64, 128, 256, 512):
+            raise IllegalProgram(f"tcgen05.alloc: {columns} columns, must be a power of two from 32 to 512",
+                                 ref="PTX ISA, tcgen05.alloc")  # fmt: skip
+        if state.relinquished:
+            raise IllegalProgram("tcgen05.alloc after tcgen05.relinquish_alloc_permit in the same CTA",
+                                 ref="PTX ISA, tcgen05.relinquish_alloc_permit")  # fmt: skip
+        if columns > state.last_size:
+            raise IllegalProgram(
+                f"tcgen05.alloc: {columns} columns after an allocation of {state.last_size}; sizes of a CTA must not increase",
+                ref="PTX ISA, tcgen05.alloc",
+            )
+        free = ~self.allocated[slot]
+        for base in range(0, TMEM_COLUMNS - columns + 1, ALLOCATION_UNIT):
+            if free[base : base + columns].all():
+                self.allocated[slot, base : base + columns] = True
+                state.blocks[base] = columns
+                state.last_size = columns
+                return base
+        return None
+
+    def deallocate(self, slot: int, taddr: int, columns: int) -> list[Strand]:
+        """Free a block and return the strands that waited for room.
+
+        :raises IllegalProgram: no such allocation.
+        """
+        state = self.allocations[slot]
+        size = state.blocks.get(taddr)
+        if size != columns:
+            known = ", ".join(f"{s} columns at {b:#x}" for b, s in state.blocks.items()) or "nothing"
+            raise IllegalProgram(
+                f"tcgen05.dealloc of {columns} columns at {taddr:#x}: allocated is {known}",
+                hint="pass the address that tcgen05.alloc wrote (not a pointer to it), and the same size",
+                ref="PTX ISA, tcgen05.dealloc",
+            )
+        del state.blocks[taddr]
+        self.allocated[slot, taddr : taddr + columns] = False
+        waiting, state.waiting = state.waiting, []
+        return waiting
+
+    # ------------------------------------------------------------------ access
+    def check(
+        self,
+        launch: Launch,
+        pc: int,
+        thread: int,
+        slot: int,
+        lanes: tuple[int, int],
+        columns: tuple[int, int],
+        what: str,
+    ) -> None:
+        """Check a box of cells, bounds inclusive-exclusive.
+
+        :raises DeviceError: outside Tensor Memory, or in columns that the CTA has not allocated.
+        """
+        (l0, l1), (c0, c1) = lanes, columns
+        if l0 < 0 or l1 > TMEM_LANES or c0 < 0 or c1 > TMEM_COLUMNS:
+            raise launch.fault_at(pc, thread, f"{what} touches lanes {l0}-{l1 - 1}, columns {c0}-{c1 - 1}: "
+                                  f"outside Tensor Memory ({TMEM_LANES} lanes, {TMEM_COLUMNS} columns)")  # fmt: skip
+        owned = self.allocated[slot, c0:c1]
+        if not owned.all():
+            first = c0 + int(np.flatnonzero(~owned)[0])
+            raise launch.fault_at(pc, thread, f"{what} touches columns {c0}-{c1 - 1}; column {first} is not allocated",
+                                  "allocate enough columns with tcgen05.alloc, and use them before tcgen05.dealloc")  # fmt: skip
+
+
+__all__ = ["ALLOCATION_UNIT", "COLUMN_MASK", "LANE_SHIFT", "POISON", "DeviceError", "TensorMemory"]
