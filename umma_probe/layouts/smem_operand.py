@@ -127,11 +127,18 @@ def smem_extent(
 def elements_touching(
     desc: SmemDescriptor, major: str, element_bits: int, packing: Packing, rows: int, k: int, addresses: ArrayLike
 ) -> NDArray[np.bool_]:
-    """The inverse: which elements, shape (rows, k), have a bit in any of the byte ``addresses``."""
-    payload = operand_byte_addresses(desc, major, element_bits, packing, rows, k)
-    hit = np.isin(payload, np.asarray(addresses, dtype=np.int64))
-    bits = np.repeat(hit, 8, axis=1).reshape(rows, k, element_bits)
-    return np.asarray(bits.any(axis=2), dtype=np.bool_)
+    """The inverse: which elements, shape (rows, k), have a bit in any of the byte ``addresses``.
+
+    An element's bytes are neighbours, since the swizzle moves whole 16-byte chunks. Errors as ``element_bit_address``.
+    """
+    row_index, k_index = np.arange(rows)[:, None], np.arange(k)[None, :]
+    bits = element_bit_address(desc, major, element_bits, packing, row_index, k_index)
+    first, last = bits // 8, (bits + element_bits - 1) // 8
+    wanted = np.asarray(addresses, dtype=np.int64)
+    touching = np.isin(first, wanted)
+    for step in range(1, int((last - first).max(initial=0)) + 1):
+        touching |= np.isin(np.minimum(first + step, last), wanted)
+    return touching
 
 
 def elements_at_byte(

@@ -178,9 +178,8 @@ def encode_idesc(
     :param scale_type: of the block-scaled kinds; None where the kind has only one.
     :param max_shift: columns, for ``.ws``.
     :param k: None for the kind's usual K.
-    :param force: cut values that do not fit off to their field's bits.
-    :raises ConfigError: unknown kind or type, a value that does not fit (unless forced), or one that the layout has no
-        field for.
+    :param force: cut values down to their field's bits, and leave out those that the layout has no field for.
+    :raises ConfigError: unknown kind or type; unless forced, a value that does not fit or that has no field.
     """
     row = KINDS[kind]
     layout = IDESC_LAYOUTS[row.family]
@@ -199,7 +198,7 @@ def encode_idesc(
     }
     present = {name for name in values if any(field.name == name for field in layout.fields)}
     for name in values.keys() - present:
-        if values[name]:
+        if values[name] and not force:
             raise ConfigError(f"{name} is {values[name]}, must be 0: {layout.name} has no such field")
     fitting = {name: values[name] & layout[name].limit if force else values[name] for name in values if name in present}
     return layout.encode(fitting)
@@ -226,14 +225,19 @@ def _optional_codes(
     if row.block_scaled:
         codes["scale_type"] = _scale_code(row, scale_type)
         _known("d_type", d_type or "f32", row.d_types)
+    elif scale_type is not None:
+        raise ConfigError(f"scale_type is {scale_type}, must be absent: kind::{row.name} is not block scaled")
     else:
         codes["d_type"] = D_CODES[_known("d_type", d_type or row.d_types[-1], D_CODES)]
     return codes
 
 
+_TYPE_OF = {"a_type": "type of A", "b_type": "type of B", "d_type": "type of D", "scale_type": "scale-factor type"}
+
+
 def _known(field: str, name: str, known: Mapping[str, int] | tuple[str, ...]) -> str:
     if name not in known:
-        raise ConfigError(f"{field}: {unknown_name('value', name, known)}")
+        raise ConfigError(unknown_name(_TYPE_OF[field], name, known))
     return name
 
 
@@ -319,7 +323,9 @@ def _word_problems(row: MmaKind, layout: BitLayout, word: int, raw: Mapping[str,
         codes = row.d_codes if field == "d_type" else row.operand_codes
         if field in raw and _name_of(raw[field], codes) is None:
             rule = ", ".join(f"{code} ({name})" for name, code in codes.items())
-            yield Problem(field, f"{field} is code {raw[field]}, must be {rule} under kind::{row.name}", ref)
+            other = _name_of(raw[field], D_CODES if field == "d_type" else OPERAND_CODES[row.family])
+            elsewhere = f" ({other} under another kind)" if other else ""
+            yield Problem(field, f"{field} is code {raw[field]}{elsewhere}, must be {rule} under kind::{row.name}", ref)
     if reserved := word & layout.reserved_mask:
         bits = ", ".join(str(bit) for bit in range(layout.width) if reserved >> bit & 1)
         yield Problem("reserved", f"reserved bits {bits} are 1, must be 0", ref)
