@@ -5,7 +5,8 @@ to a common quantum ``2^q``; what is left is added exactly; the sum is converted
 from the raw exponents (an exponent as encoded, unbiased; subnormals have that of the smallest normal number), which
 terms are added before they are cut off, and how much of the sum an F32 result keeps.
 
-None of this is in the PTX ISA. The rows rest on published comparisons with silicon and on models made from them.
+None of this is in the PTX ISA. The rows rest on published comparisons with silicon and on models made from them: a
+B200 for ``tcgen05`` (other targets are taken to do the same), Hopper for ``wgmma``. ``i8`` has no row: it is exact.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.registry import Registry
+from umma_probe.spec.machine import arch as machine
 from umma_probe.spec.sources import Evidence, Ref
 
 
@@ -47,15 +49,22 @@ class Window:
     result_fraction_bits: int
     groups: Groups | None
     refs: tuple[Ref, ...]
+    operand_types: tuple[str, ...] = ()
+    """Where the generation has fewer than the kind; empty for all of the kind's."""
 
 
 WINDOWS: Registry[Window] = Registry("tensor-core arithmetic")
 
 
 def _window(
-    name: str, fraction_bits: int, *refs: Ref, result_fraction_bits: int = 23, groups: Groups | None = None
+    name: str,
+    fraction_bits: int,
+    *refs: Ref,
+    result_fraction_bits: int = 23,
+    groups: Groups | None = None,
+    operand_types: tuple[str, ...] = (),
 ) -> None:
-    WINDOWS.add(name, Window(name, fraction_bits, result_fraction_bits, groups, refs))
+    WINDOWS.add(name, Window(name, fraction_bits, result_fraction_bits, groups, refs, operand_types))
 
 
 _B200 = Ref("sf-tensor", "shared fixed-precision window", Evidence.MEASURED, "compared with a B200")
@@ -96,25 +105,22 @@ _window("tcgen05/mxf4nvf4/ue8m0", 39, _B200_MXF4, groups=_UE8M0_GROUPS)
 _window("tcgen05/mxf4nvf4/ue4m3", 39, _B200_NVFP4, groups=_UE4M3_GROUPS)
 _window("wgmma/f16", 25, _SIM_HOPPER)
 _window("wgmma/tf32", 25, _SIM_HOPPER)
-_window("wgmma/f8f6f4", 13, _SIM_HOPPER_FP8, result_fraction_bits=13)
-
-GENERATIONS: dict[str, str] = {"sm_90": "wgmma", "sm_100": "tcgen05", "sm_103": "tcgen05", "sm_107": "tcgen05"}
-GENERATIONS |= {"sm_101": "tcgen05", "sm_110": "tcgen05"}
-"""Architecture, without its suffix, to the family whose arithmetic it has; measured on sm_90 and sm_100 alone."""
+_window("wgmma/f8f6f4", 13, _SIM_HOPPER_FP8, result_fraction_bits=13, operand_types=("e4m3", "e5m2"))
 
 
 def window_of(arch: str, kind: str, scale_type: str | None = None) -> Window:
     """The row of a kind on an architecture such as ``sm_100a``.
 
-    :raises ConfigError: no such architecture, or it has no such kind.
+    :raises ConfigError: no such architecture, it has neither instruction, or not this kind.
     """
-    generation = GENERATIONS.get(arch.rstrip("af"))
-    if generation is None:
-        raise ConfigError(unknown_name("architecture", arch, [f"{name}a" for name in GENERATIONS]))
+    row = machine(arch)
+    if not row.has_tmem and row.compute_capability != (9, 0):
+        raise ConfigError(f"arch is {arch}, must be one with tcgen05.mma or wgmma", hint="sm_100a, sm_90a")
+    generation = "tcgen05" if row.has_tmem else "wgmma"
     name = f"{generation}/{kind}"
     if name not in WINDOWS and scale_type is not None:
         name = f"{name}/{scale_type}"
     if name not in WINDOWS:
-        known = sorted({entry.split("/")[1] for entry in WINDOWS if entry.startswith(generation)})
-        raise ConfigError(unknown_name(f"floating-point kind of {arch}", name.removeprefix(f"{generation}/"), known))
+        known = sorted({entry.removeprefix(f"{generation}/") for entry in WINDOWS if entry.startswith(generation)})
+        raise ConfigError(unknown_name(f"arithmetic of {arch}", name.removeprefix(f"{generation}/"), known))
     return WINDOWS[name]

@@ -13,9 +13,9 @@ that are set in A and B; whether it holds for one sum, from the lowest bit of it
 *Few sums are cut.* These are gathered and done term by term in float64, which holds the product of any two elements: 22
 significant bits from ``2^-266`` to ``2^256``, with scales ``2^-520`` to ``2^510``.
 
-*Many are cut.* Term by term for all, in float32 if every bit of the operands and products is in the middle of its range:
-a product has at most 22 bits (11 times 11), scaling by a power of two is exact, and what underflows was below one unit.
-The units of one term are at most ``(2 - 2^-10)^2 * 2^25 < 2^31 / 16``, so that sixteen of them fit an int32.
+*Many are cut.* Term by term for all, in float32 if every bit of the operands and of their products is in the middle of
+its range: a product has at most 22 bits (11 times 11), scaling by a power of two is exact, and what underflows was
+below one unit. The units of one term are at most ``(2 - 2^-10)^2 * 2^25 < 2^31 / 16``: sixteen of them fit an int32.
 """
 
 from __future__ import annotations
