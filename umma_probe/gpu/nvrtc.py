@@ -4,20 +4,16 @@ PTX (for the model) stops after the front end: ``--gpu-architecture=compute_XX``
 same text. A GPU gets a cubin, because a driver refuses PTX of a later ISA than its own but loads any cubin
 of its major version. ``-lineinfo`` is always on: every diagnosis wants source lines.
 
-NVRTC 13.5 carries the CUDA and CCCL headers (``cuda_fp16.h``, ``cuda/ptx``). When a source includes a header that its
-own directories lack, they are unpacked, once, beside the compile cache.
+When a source includes a header that its own directories lack, those that NVRTC carries join the search path.
 
 ``cuda.bindings`` is imported on the first compilation, never before; ``cuda.core`` is not needed here.
 """
 
 from __future__ import annotations
 
-import atexit
-import functools
 import importlib
 import json
 import re
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from umma_probe import __version__
 from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError
 from umma_probe.gpu.cache import CompileCache, cache_root, digest
+from umma_probe.gpu.headers import bundled_headers
 from umma_probe.gpu.includes import IncludeClosure, include_closure
 from umma_probe.gpu.nvrtc_log import compile_error
 
@@ -140,35 +137,6 @@ def load_nvrtc() -> Any:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise DeviceUnavailable(f"NVRTC: libnvrtc cannot be loaded ({first_line})", hint=_INSTALL) from error
     return nvrtc
-
-
-def bundled_headers(nvrtc: Any, version: tuple[int, int]) -> list[Path]:
-    """Include directories with the headers inside NVRTC; empty where it has none."""
-    if not hasattr(nvrtc, "nvrtcInstallBundledHeaders"):
-        return []
-    root = cache_root()
-    for place in (lambda: root, _scratch):
-        if (base := place()) is None:
-            continue
-        directory = base / f"nvrtc-headers-{version[0]}.{version[1]}"
-        try:
-            directory.parent.mkdir(parents=True, exist_ok=True)
-            status, *_ = nvrtc.nvrtcInstallBundledHeaders(str(directory).encode(), 0)
-        except RuntimeError:  # bindings that are newer than the library
-            return []
-        except OSError:  # a cache that cannot be written
-            continue
-        if status == nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            return [directory, directory / "cccl"]
-    return []
-
-
-@functools.cache
-def _scratch() -> Path:
-    """A directory that goes with the process."""
-    holder = tempfile.TemporaryDirectory(prefix="umma-probe-")
-    atexit.register(holder.cleanup)
-    return Path(holder.name)
 
 
 def _version(nvrtc: Any) -> tuple[int, int]:
