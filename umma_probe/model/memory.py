@@ -220,7 +220,7 @@ class MemorySystem:
     # ------------------------------------------------------------------ load and store
     def load(self, f: Frame, space: str, addresses: Array, width: int, count: int = 1) -> Array:
         """Words (n, count) of ``width`` bytes from each running thread's address (int64, in ``space``)."""
-        self._check_alignment(f, addresses, width * count)
+        self.check_alignment(f, addresses, width * count)
         if space == "generic":
             return self._split(f, addresses, lambda g, sp, a: self.load(g, sp, a, width, count), (count,), width)
         memory, offsets = self.locate(f, space, addresses, width * count)
@@ -234,7 +234,7 @@ class MemorySystem:
         """Store words (n, count); the width is that of their type."""
         width = words.dtype.itemsize
         size = width * words.shape[1]
-        self._check_alignment(f, addresses, size)
+        self.check_alignment(f, addresses, size)
         if space == "generic":
             self._split_store(f, addresses, words)
             return
@@ -320,7 +320,8 @@ class MemorySystem:
         f.select(sel)
 
     # ------------------------------------------------------------------ faults
-    def _check_alignment(self, f: Frame, addresses: Array, size: int) -> None:
+    def check_alignment(self, f: Frame, addresses: Array, size: int) -> None:
+        """Fault unless every address is a multiple of ``size`` (a power of two)."""
         if size > 1 and (addresses & (size - 1)).any():
             at = int(np.flatnonzero(addresses & (size - 1))[0])
             f.fault(
