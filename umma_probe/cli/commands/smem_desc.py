@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from rich.console import Group
 
 from umma_probe.cli.descriptor_view import (
     FIELD_HEADER,
@@ -53,6 +54,8 @@ _OPERAND_TYPES = tuple(dict.fromkeys(name for kind in KINDS.values() for name in
 _MMA_ROW_BITS = 256
 _CHUNK_BITS = 128
 _TEXT_LINES = 32
+_TEXT_COLUMNS = 8
+_MAP_HEADER = ("row", "k", "bit")
 _NEED_MAP = ("elem", "rows")
 
 
@@ -94,7 +97,7 @@ class Operand:
 @click.option("--arch", help="Judge for this target.  [default: any]")
 @click.option("--force", is_flag=True, help="Cut values that do not fit down to their field.")
 @click.option("--map", "map_", is_flag=True, help="Show where each element of an operand is fetched from.")
-@click.option("--major", type=click.Choice(MAJORS), default="k", show_default=True)
+@click.option("--major", type=click.Choice(MAJORS, case_sensitive=False), default="k", show_default=True)
 @click.option("--elem", help="Element type: bf16, e4m3, tf32, e2m1, ...")
 @click.option("--packing", type=click.Choice(["dense", "padded"]), help="4-bit types: dense (mxf4) or padded (f8f6f4).")
 @click.option("--rows", type=click.IntRange(1, 256), help="Rows: M of A or N of B, in this CTA.")
@@ -217,10 +220,10 @@ def _emit(
     parts: list[RenderableType] = [heading(f"{word:#018x}", "shared-memory descriptor"), field_table(rows)]
     table: tuple[Any, Any] = (FIELD_HEADER, rows)
     if operand is not None:
-        header, cells, extra, shown = _map_view(operand, at, byte)
-        document |= extra
-        table = (header, cells)
-        parts.append(shown)
+        view = _map_view(operand, at, byte)
+        document |= view.keys
+        table = (view.header, view.rows)
+        parts.append(view.text)
     parts += [problem_list(problems), note_list(notes)]
     output.emit(document, text=lambda: render(*parts), table=lambda: table)
 
@@ -232,22 +235,31 @@ def _notes(operand: Operand | None) -> list[str]:
     return [f"Sources disagree about K-major operands with swizzle 128B-base32B. For: {followed}. Against: {dissent}."]
 
 
-def _map_view(
-    operand: Operand, at: tuple[int, int] | None, byte: int | None
-) -> tuple[tuple[str, ...], list[tuple[int, ...]], dict[str, Any], RenderableType]:
-    """CSV header, CSV rows, JSON keys and the text of what was asked: one element, one byte, or all."""
-    shown: RenderableType
+@dataclass(frozen=True)
+class MapView:
+    """What was asked about the operand, in each format."""
+
+    header: tuple[str, ...]
+    rows: list[tuple[int, ...]]
+    keys: dict[str, Any]
+    """For the JSON object."""
+    text: RenderableType
+
+
+def _map_view(operand: Operand, at: tuple[int, int] | None, byte: int | None) -> MapView:
+    """One byte, one element, or all."""
     if byte is not None:
-        elements = operand.at_byte(byte)
-        shown = grid(("row", "k"), elements, title=f"Byte {byte:#x} holds {counted(len(elements), 'element')}")
-        return ("row", "k"), list(elements), {"byte": byte, "elements": [list(pair) for pair in elements]}, shown
+        elements: list[tuple[int, ...]] = list(operand.at_byte(byte))
+        title = heading(f"Byte {byte:#x}", f"holds {counted(len(elements), 'element')}")
+        text = Group(title, grid(("row", "k"), elements)) if elements else title
+        return MapView(("row", "k"), elements, {"byte": byte, "elements": [list(pair) for pair in elements]}, text)
     bits = operand.bits
     if at is not None:
         bit = int(bits[at])
-        shown = heading(f"({at[0]}, {at[1]})", f"byte {bit // 8:#x}, bit {bit % 8}")
-        return ("row", "k", "bit"), [(at[0], at[1], bit)], {"row": at[0], "k": at[1], "bit": bit}, shown
-    cells = [(index[0], index[1], int(bit)) for index, bit in np.ndenumerate(bits)]
-    return ("row", "k", "bit"), cells, {"bit": bits.tolist()}, _map_table(operand, bits)
+        title = heading(f"({at[0]}, {at[1]})", f"byte {bit // 8:#x}, bit {bit % 8}")
+        return MapView(_MAP_HEADER, [(*at, bit)], {"row": at[0], "k": at[1], "bit": bit}, title)
+    cells: list[tuple[int, ...]] = [(*index, int(bit)) for index, bit in np.ndenumerate(bits)]
+    return MapView(_MAP_HEADER, cells, {"bit": bits.tolist()}, _map_table(operand, bits))
 
 
 def _map_table(operand: Operand, bits: NDArray[np.int64]) -> RenderableType:
@@ -256,13 +268,11 @@ def _map_table(operand: Operand, bits: NDArray[np.int64]) -> RenderableType:
     lines = bits if along_k else bits.T
     per_chunk = 16 if operand.packing is Packing.PADDED_16B else _CHUNK_BITS // operand.element_bits
     inner, outer = ("k", "row") if along_k else ("row", "k")
-    starts = range(0, lines.shape[1], per_chunk)[:_TEXT_LINES]
-    header = (outer, *(f"{inner} {span(s, min(s + per_chunk, lines.shape[1]) - 1)}" for s in starts))
-    rows = [(i, *(f"{line[s] // 8:#x}" for s in starts)) for i, line in enumerate(lines[:_TEXT_LINES])]
+    starts = range(0, lines.shape[1], per_chunk)
+    shown = starts[:_TEXT_COLUMNS]
+    header = (outer, *(f"{inner} {span(first, min(first + per_chunk, lines.shape[1]) - 1)}" for first in shown))
+    rows = [(i, *(f"{line[first] // 8:#x}" for first in shown)) for i, line in enumerate(lines[:_TEXT_LINES])]
     low, high = int(bits.min()) // 8, (int(bits.max()) + operand.element_bits - 1) // 8
-    hidden = lines.shape[0] > _TEXT_LINES or lines.shape[1] > len(starts) * per_chunk
-    more = "; the whole map: --format csv" if hidden else ""
-    title = (
-        f"{operand.rows} x {operand.k} {operand.elem}, {operand.major.upper()}-major: bytes {low:#x}-{high:#x}{more}"
-    )
-    return grid(header, rows, title=title)
+    more = "; the whole map: --format csv" if len(lines) > len(rows) or len(starts) > len(shown) else ""
+    title = f"{operand.rows} x {operand.k} {operand.elem}, {operand.major.upper()}-major"
+    return Group(heading(title, f"bytes {low:#x} to {high:#x}{more}"), grid(header, rows))
