@@ -209,8 +209,7 @@ class _Parser:
         if tokens.head[1:] not in FUNCTION_DIRECTIVES:
             raise tokens.error(unknown_name("function directive", tokens.head[1:], FUNCTION_DIRECTIVES))
         node = directive(tokens)
-        tokens.accept(";")
-        return node
+        return self._terminated(node) if node.name == "pragma" else node
 
     # ------------------------------------------------------------------ statements
     def _block(self, depth: int) -> Block:
