@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from umma_probe import __version__
 from umma_probe.errors import DeviceUnavailable, ExitCode, UmmaProbeError
 from umma_probe.gpu.device import GpuDevice
 from umma_probe.gpu.info import Driver, Nvrtc, probe_environment
@@ -74,6 +75,7 @@ def selftest(ordinal: int = 0) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "command": "python -m umma_probe.gpu.selftest",
+        "umma_probe": __version__,
         "date": datetime.now(UTC).date().isoformat(),
         "gpu": {"name": gpu.name, "arch": gpu.arch, "sm_count": gpu.sm_count, "memory_bytes": gpu.memory_bytes},
         "driver": {"version": environment.driver.version, "cuda": _dotted(environment.driver.cuda_version)},
