@@ -121,6 +121,7 @@ def accumulator(words: NDArray[np.unsignedinteger[Any]], fmt: NumberFormat, scal
     return Accumulator(words, values, highest, fmt, scale_down, specials)
 
 
+@np.errstate(invalid="ignore")  # a signalling NaN is data here
 def _decode(words: NDArray[np.unsignedinteger[Any]], fmt: NumberFormat) -> Operand:
     if fmt.name == "tf32":
         kept = words.astype(np.uint32, copy=False) & np.uint32(-1 << fmt.container_shift & 0xFFFF_FFFF)
