@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from umma_probe.cli.main import run
+from umma_probe.cli.rendering import heading, render
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 
@@ -205,6 +206,26 @@ def test_mistakes_leave_with_exit_code_2_and_say_what_was_expected(umma, line, m
     code, out, err = umma(line)
     assert (code, out) == (2, "")
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("terminal", "no_color", "coloured"), [(True, "", True), (True, "1", False), (False, "", False)]
+)
+def test_colour_only_on_a_terminal_without_no_color(monkeypatch, terminal, no_color, coloured):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert ("\x1b[" in render(heading("Layout D"))) is coloured
+
+
+def test_a_file_never_gets_colours(umma, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    umma(f"layout acc --m 64 --n 8 -o {tmp_path / 'map.txt'}")
+    text = (tmp_path / "map.txt").read_text()
+    assert text.startswith("Layout F")
+    assert "\x1b" not in text
 
 
 def test_output_file(umma, tmp_path):

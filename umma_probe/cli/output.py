@@ -47,7 +47,7 @@ class Output:
         self.file = file
 
     def write(self, text: str) -> None:
-        """Write the whole result.
+        """Write the whole result; a file never gets terminal colours.
 
         :raises ConfigError: the file cannot be written.
         """
@@ -55,7 +55,7 @@ class Output:
             click.echo(text.rstrip("\n"))
             return
         try:
-            Path(self.file).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+            Path(self.file).write_text(click.unstyle(text).rstrip("\n") + "\n", encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"--output: cannot write {self.file}: {error.strerror}") from error
 
