@@ -96,6 +96,7 @@ def test_caret_stands_under_the_token_behind_tabs() -> None:
             "register '%totl' is not declared; did you mean %total?",
         ),
         ("mov.b32 %tid.x, %laneidd;", (6, 17), "register '%laneidd' is not declared; did you mean %laneid, %ntid?"),
+        (".reg .b32 %r<3>;\nmov.b32 %r01, 1;", (7, 9), "register '%r01' is outside '.reg .b32 %r<3>' of line 6"),
         ("mov.b32 %foo, 1;", (6, 9), "register '%foo' is not declared"),
         ("@%p1 ret;", (6, 2), "register '%p1' is not declared; did you mean %pm1, %pm1_64?"),
         ("@!complete ret;", (6, 3), "name 'complete' is not declared"),

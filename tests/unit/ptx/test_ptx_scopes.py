@@ -35,10 +35,14 @@ def test_equal_names_of_two_scopes_are_two() -> None:
 
 
 def test_inner_name_hides_the_outer_from_its_declaration_on() -> None:
-    function = flat(
-        ".reg .b32 a, %r<3>;\n{ mov.b32 a, %r1; .reg .f32 a; .reg .f32 %r<2>; mov.f32 a, %r1; mov.b32 a, %r2; }"
-    )
-    assert lines(function) == ["mov.b32 a, %r1;", "mov.f32 a@1, %r1@1;", "mov.b32 a@1, %r2;"]
+    function = flat(".reg .b32 a;\n{ mov.b32 a, 1; .reg .f32 a; mov.f32 a, 2; }")
+    assert lines(function) == ["mov.b32 a, 1;", "mov.f32 a@1, 2;"]
+    assert function.registers == {"a": RegType("b32"), "a@1": RegType("f32")}
+
+
+def test_inner_range_hides_the_outer_as_far_as_it_goes() -> None:
+    function = flat(".reg .b32 %r<3>;\n{ mov.b32 %r1, %r2; .reg .f32 %r<2>; mov.f32 %r1, %r2; }")
+    assert lines(function) == ["mov.b32 %r1, %r2;", "mov.f32 %r1@1, %r2;"]
     assert function.registers["%r1@1"] == RegType("f32")
 
 
