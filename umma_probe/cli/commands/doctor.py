@@ -181,10 +181,10 @@ def _found(environment: Environment) -> list[tuple[str, str, str]]:
 
 def _targets(environment: Environment) -> list[tuple[str, str, str]]:
     archs = _model_archs(environment)
-    rows = [("ok", "model", f"every probe, for {', '.join(archs)}") if archs else ("no", "model", "it needs NVRTC")]
+    rows = [("ok", "model", f"probes, for {', '.join(archs)}") if archs else ("no", "model", "it needs NVRTC")]
     for gpu in environment.gpus:
         reason = f"no tcgen05 ({gpu.arch}: no Tensor Memory)" if gpu.why_not() else ""
-        rows.append(("no" if reason else "ok", f"cuda:{gpu.index}", reason or f"every probe, for {gpu.native_arch}"))
+        rows.append(("no" if reason else "ok", f"cuda:{gpu.index}", reason or f"probes, for {gpu.native_arch}"))
     best = environment.first_gpu()
     chosen = f"cuda:{best.index}" if isinstance(best, Gpu) else f"the model: {best.reason}"
     return [*rows, ("", "auto", chosen if environment.model_ready else "nothing: every target needs NVRTC")]
