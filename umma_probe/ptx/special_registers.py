@@ -1,4 +1,4 @@
-"""The special registers that PTX documents (PTX ISA 9.0, chapter "Special Registers"), as names only."""
+"""The special registers that PTX documents ("Special Registers"), as names only. ptxas 13.0 knows each of them."""
 
 from __future__ import annotations
 
