@@ -1,15 +1,17 @@
 """Operations in flight: everything that the ISA lets take effect later than its instruction.
 
-An :class:`AsyncOp` is submitted with its effect, with the operations that must take effect before it (the pipelines of PTX ISA, "tcgen05
-Memory Consistency Model: pipelined instructions"), and with whom it belongs to. A *policy* decides when it happens, within what is
-allowed:
+An :class:`AsyncOp` is submitted with its effect, with the operations that must take effect before it (the pipelines
+of PTX ISA, "tcgen05 Memory Consistency Model: pipelined instructions"), and with whom it belongs to. A *policy*
+decides when it happens, within what is allowed:
 
 - ``eager``: at once, at the instruction;
 - ``lazy``: when a wait asks for it, or when nothing else in the machine can go on;
 - ``random:SEED``: at seeded random moments in between, replayable.
 
-A correct kernel gives the same result under all of them. Waits (``tcgen05.wait``, ``cp.async.wait_group``, commit through an mbarrier ...) call
-:meth:`AsyncEngine.require`; an mbarrier wait suspends the strand, and the engine completes operations when all are suspended.
+A correct kernel gives the same result under all of them. Waits (``tcgen05.wait``, ``cp.async.wait_group``, commit
+through an mbarrier ...) call
+:meth:`AsyncEngine.require`; an mbarrier wait suspends the strand, and the engine completes operations when all are
+suspended.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class Policy:
 class AsyncEngine:
     """All operations in flight of a launch, oldest first."""
 
-    def __init__(self, policy: Policy, on_progress: Callable[[], None]) -> None:
+    def __init__(self, policy: Policy, run_effect: Callable[[AsyncOp], None]) -> None:
         self.policy = policy
         self.eager = policy.name == "eager"
         self.random = random.Random(policy.seed) if policy.name == "random" else None
@@ -87,7 +89,7 @@ class AsyncEngine:
         self._serial = 0
         self.in_flight: Counter[str] = Counter()
         """How many operations of each kind are in flight."""
-        self._on_progress = on_progress
+        self._run_effect = run_effect
         self.trace: Callable[[str, AsyncOp], None] | None = None
 
     def __len__(self) -> int:
@@ -136,9 +138,8 @@ class AsyncEngine:
         self.in_flight[op.kind] -= 1
         if self.trace is not None:
             self.trace("effect", op)
-        op.effect()
+        self._run_effect(op)
         op.after = ()
-        self._on_progress()
         for callback in op.on_done:
             callback()
 

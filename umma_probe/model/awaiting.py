@@ -1,8 +1,9 @@
 """Register dependence on a ``tcgen05.ld`` in flight.
 
-The result of ``tcgen05.ld`` arrives later; ``tcgen05.wait::ld`` is the documented way to wait. Kernels known to work use loaded
-registers with no wait at all, so silicon honours the register dependence: an instruction that touches such a register makes the load
-happen first. That is noted for review, and it orders nothing else: other accesses to those Tensor Memory columns are not waited for.
+The result of ``tcgen05.ld`` arrives later; ``tcgen05.wait::ld`` is the documented way to wait. Kernels known to
+work use loaded registers with no wait at all, so silicon honours the register dependence: an instruction that
+touches such a register makes the load happen first. That is noted for review, and it orders nothing else: other
+accesses to those Tensor Memory columns are not waited for.
 """
 
 from __future__ import annotations

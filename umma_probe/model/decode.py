@@ -2,8 +2,8 @@
 
 An operation registers a *pattern* such as ``"shfl.sync.{mode}.b32"``. Words in braces are slots with a domain
 (``{name?}`` is optional); other words must be present. Qualifiers may come in any order, since inline assembly is often
-not canonical; slots that share a domain (``cvt.{dst}.{src}``) are filled in the order of appearance. A word that no slot takes, or
-a slot that no word fills, is :class:`NotModelled` with the line, before the first thread runs.
+not canonical; slots that share a domain (``cvt.{dst}.{src}``) are filled in the order of appearance. A word that no
+slot takes, or a slot that no word fills, is :class:`NotModelled` with the line, before the first thread runs.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _domain(value: Domain) -> Mapping[str, Any]:
     if isinstance(value, str):
         return types(value)
     if hasattr(value, "keys"):
-        return dict(value)  # type: ignore[arg-type]
+        return dict(value)
     return {word: word for word in value}  # type: ignore[union-attr]
 
 
@@ -174,7 +174,7 @@ def alu(
             sources = [ops.src(i, type_) for i, type_ in enumerate(resolved) if i > 0]
             return _elementwise(factory(**slots), target, sources)
 
-        operation(pattern, refs=refs, approximate=approximate, **domains)(bind)
+        _Registrar(pattern, Control.STRAIGHT, refs, approximate, dict(domains))(bind)
         return factory
 
     return decorate

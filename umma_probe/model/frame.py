@@ -19,9 +19,10 @@ WARP = 32
 class Frame:
     """The threads of a cohort at one instruction.
 
-    ``regs`` is a list of rows over all resident threads, indexed by the slots that decoding handed out; ``sel`` selects the
-    running threads in a row: a slice when they are contiguous, else an array of thread numbers. Every selected thread is
-    active, so an executor needs no mask. Thread ``t`` belongs to CTA slot ``t // cta_threads``, warp ``t // 32``, lane ``t % 32``.
+    ``regs`` is a list of rows over all resident threads, indexed by the slots that decoding handed out; ``sel``
+    selects the running threads in a row: a slice when they are contiguous, else an array of thread numbers. Every
+    selected thread is active, so an executor needs no mask. Thread ``t`` belongs to CTA slot ``t // cta_threads``,
+    warp ``t // 32``, lane ``t % 32``.
     """
 
     __slots__ = ("_threads", "launch", "regs", "sel")

@@ -1,7 +1,7 @@
 """One kernel launch: its CTAs, threads, memories and everything that is in flight.
 
-CTAs live in *slots*. All clusters of a grid are resident at once, up to ``MAX_RESIDENT_THREADS``, so every cluster makes progress;
-larger grids run in waves, a cluster's slots being taken again when it has exited.
+CTAs live in *slots*. All clusters of a grid are resident at once, up to ``MAX_RESIDENT_THREADS``, so every cluster
+makes progress; larger grids run in waves, a cluster's slots being taken again when it has exited.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.errors import ConfigError, DeviceError
+from umma_probe.errors import ConfigError, DeviceError, UmmaProbeError
 from umma_probe.model.async_engine import AsyncEngine, Policy
 from umma_probe.model.mbarrier import MBarriers
 from umma_probe.model.memory import MemorySystem, SharedMemory
@@ -24,6 +24,7 @@ from umma_probe.model.tmem import TensorMemory
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from umma_probe.model.async_engine import AsyncOp
     from umma_probe.model.barriers import NamedBarrier
     from umma_probe.model.frame import Frame
     from umma_probe.model.memory import GlobalMemory
@@ -92,7 +93,7 @@ class Launch:
         self.slot_count = self.cluster_slots * self.cluster_size
         self.thread_count = self.slot_count * self.cta_threads
         self._check_limits()
-        self.engine = AsyncEngine(self.policy, self._note_progress)
+        self.engine = AsyncEngine(self.policy, self._run_effect)
         variables = self.program.variables
         self.shared_limit = variables.dynamic_shared_offset + config.dynamic_smem
         shared = SharedMemory(self.slot_count, self.shared_limit)
@@ -222,8 +223,19 @@ class Launch:
         self.clock += 1
         return self.clock
 
-    def _note_progress(self) -> None:
-        self.progress += 1
+    def _run_effect(self, op: AsyncOp) -> None:
+        """Let an operation take effect at the place of its instruction, whatever executes now."""
+        current, self.pc = self.pc, op.pc
+        try:
+            op.effect()
+        except UmmaProbeError as error:
+            if error.where is None or not error.where.line:
+                actor = error.where.actor if error.where else self.thread_name(op.thread)
+                error.where = self.program.where(op.pc, actor)
+            raise
+        finally:
+            self.pc = current
+            self.progress += 1
 
     def copy_local(self, f: Frame, copies: Sequence[ParameterCopy]) -> None:
         """Copy call parameters within local memory for the running threads."""
@@ -243,6 +255,11 @@ class Launch:
     def review(self, rule: str, message: str, thread: int) -> None:
         """Record something legal that deserves a look."""
         _record(self, self.reviews, rule, message, thread)
+
+    def note_tcgen05_fence(self, f: Frame, side: str) -> None:
+        """A ``tcgen05.fence`` was executed: an event for traces."""
+        if self.on_trace is not None:
+            self.on_trace(f"{self.thread_name(int(f.threads[0]))}: tcgen05.{side}")
 
     def fault_at(self, pc: int, thread: int, message: str, hint: str = "") -> DeviceError:
         """A fault of an operation in flight, placed at the instruction that issued it."""

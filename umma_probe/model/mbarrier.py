@@ -1,7 +1,7 @@
 """Mbarrier objects: phases, pending arrivals and transaction bytes (PTX ISA, "mbarrier").
 
-A phase completes when its pending count and its tx-count are both zero; the next phase starts with the count given at ``init``. The
-64-bit object is opaque, so its state lives beside shared memory, keyed by its place.
+A phase completes when its pending count and its tx-count are both zero; the next phase starts with the count given
+at ``init``. The 64-bit object is opaque, so its state lives beside shared memory, keyed by its place.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class MBarriers:
                 UndefinedBehavior,
                 f"no mbarrier at shared offset {offset:#x} of {f.launch.cta_name(slot)}: it was not initialised",
                 thread,
-                hint="mbarrier.init must come first, and be made visible by a barrier (or fence.mbarrier_init in a cluster)",
+                hint="mbarrier.init must come first, made visible by a barrier (in a cluster: fence.mbarrier_init)",
             )
         return found
 

@@ -1,12 +1,13 @@
 """Global, shared, local, parameter and constant memory of the machine.
 
-Rules enforced here: every access is naturally aligned (PTX ISA, "Addresses as Operands: alignment"), lies inside an allocation, and reads
-only what was written before. A misaligned or outside access is a :class:`DeviceError`, as on silicon; reading what was never written is
-a finding with the place, and the value is a poison pattern, never a silent zero.
+Rules enforced here: every access is naturally aligned (PTX ISA, "Addresses as Operands: alignment"), lies inside an
+allocation, and reads only what was written before. A misaligned or outside access is a :class:`DeviceError`, as on
+silicon; reading what was never written is a finding with the place, and the value is a poison pattern, never a
+silent zero.
 
 Address space of the model (64-bit generic): global allocations from ``GLOBAL_BASE``; the shared window of a cluster at
-``SHARED_WINDOW`` (CTA rank r at r << 24, as silicon lays it out and as 2-CTA kernels rely on); local memory at ``LOCAL_WINDOW``. Parameters
-and constants live in global allocations, so a generic address of a parameter works.
+``SHARED_WINDOW`` (CTA rank r at r << 24, as silicon lays it out and as 2-CTA kernels rely on); local memory at
+``LOCAL_WINDOW``. Parameters and constants live in global allocations, so a generic address of a parameter works.
 """
 
 from __future__ import annotations
@@ -60,9 +61,8 @@ class Bytes:
     def gather(self, offsets: Array, width: int, count: int) -> Array:
         """Words of ``width`` bytes: (n, count) from aligned byte offsets (n,)."""
         index = offsets >> _SHIFT[width]
-        if count == 1:
-            return self._views[width][index][:, None]
-        return self._views[width][index[:, None] + np.arange(count)]
+        words: Array = self._views[width][index[:, None] + np.arange(count)]
+        return words
 
     def scatter(self, offsets: Array, width: int, words: Array) -> None:
         """Store (n, count) words; where offsets collide the last thread wins."""
@@ -80,7 +80,8 @@ class Bytes:
 
     def all_written(self, offsets: Array, size: int) -> Array:
         """Per offset: whether each of its ``size`` bytes was ever written."""
-        return self.written[offsets[:, None] + np.arange(size)].all(axis=1)
+        known: Array = np.asarray(self.written[offsets[:, None] + np.arange(size)].all(axis=1))
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +171,8 @@ class GlobalMemory:
 class SharedMemory:
     """The shared windows of all resident CTAs, with the proxy that wrote each word last.
 
-    ``word_time`` is the machine's clock at the last generic-proxy store to a 4-byte word, 0 when the async proxy wrote it
-    or nobody did; ``fence_time`` is the clock of a CTA's last ``fence.proxy.async``.
+    ``word_time`` is the machine's clock at the last generic-proxy store to a 4-byte word, 0 when the async proxy
+    wrote it or nobody did; ``fence_time`` is the clock of a CTA's last ``fence.proxy.async``.
     """
 
     def __init__(self, slots: int, window_bytes: int) -> None:
@@ -222,7 +223,7 @@ class MemorySystem:
         """Words (n, count) of ``width`` bytes from each running thread's address (int64, in ``space``)."""
         self.check_alignment(f, addresses, width * count)
         if space == "generic":
-            return self._split(f, addresses, lambda g, sp, a: self.load(g, sp, a, width, count), (count,), width)
+            return self._load_generic(f, addresses, width, count)
         memory, offsets = self.locate(f, space, addresses, width * count)
         words = memory.gather(offsets, width, count)
         known = memory.all_written(offsets, width * count)
@@ -236,7 +237,7 @@ class MemorySystem:
         size = width * words.shape[1]
         self.check_alignment(f, addresses, size)
         if space == "generic":
-            self._split_store(f, addresses, words)
+            self._store_generic(f, addresses, words)
             return
         memory, offsets = self.locate(f, space, addresses, size)
         memory.scatter(offsets, width, words)
@@ -247,7 +248,8 @@ class MemorySystem:
     def locate(self, f: Frame, space: str, addresses: Array, size: int) -> tuple[Bytes, Array]:
         """The backing bytes and the offsets of addresses in a state space; checks bounds.
 
-        Spaces: ``global``, ``const``, ``param`` (kernel parameters, register based), ``shared``, ``shared::cta``, ``shared::cluster``, ``local``.
+        Spaces: ``global``, ``const``, ``param`` (kernel parameters, register based), ``shared``, ``shared::cta``,
+        ``shared::cluster``, ``local``.
         """
         if space in ("global", "const", "param"):
             low, high = int(addresses.min()), int(addresses.max()) + size
@@ -299,20 +301,20 @@ class MemorySystem:
         base = {"shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
         return addresses - base
 
-    def _split(self, f: Frame, addresses: Array, load: object, tail: tuple[int, ...], width: int) -> Array:
+    def _load_generic(self, f: Frame, addresses: Array, width: int, count: int) -> Array:
         parts = self.classify(addresses)
         if len(parts) == 1:
             (space,) = parts
-            return load(f, space, self.to_space(space, addresses))  # type: ignore[operator,no-any-return]
-        out = np.empty((len(addresses), *tail), _WORDS[width])
+            return self.load(f, space, self.to_space(space, addresses), width, count)
+        out = np.empty((len(addresses), count), _WORDS[width])
         sel, threads = f.sel, f.threads
         for space, at in parts.items():
             f.select(threads[at])
-            out[at] = load(f, space, self.to_space(space, addresses[at]))  # type: ignore[operator]
+            out[at] = self.load(f, space, self.to_space(space, addresses[at]), width, count)
         f.select(sel)
         return out
 
-    def _split_store(self, f: Frame, addresses: Array, words: Array) -> None:
+    def _store_generic(self, f: Frame, addresses: Array, words: Array) -> None:
         sel, threads = f.sel, f.threads
         for space, at in self.classify(addresses).items():
             f.select(threads[at])

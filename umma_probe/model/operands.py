@@ -1,7 +1,7 @@
 """The operands of one instruction, resolved to slots: rows of the launch's register list.
 
-A slot is a register seen as a type, a constant, a special register, or a symbol's address. All four are rows over threads,
-so an operation reads each of them as ``f.regs[slot][f.sel]`` and needs no cases.
+A slot is a register seen as a type, a constant, a special register, or a symbol's address. All four are rows over
+threads, so an operation reads each of them as ``f.regs[slot][f.sel]`` and needs no cases.
 """
 
 from __future__ import annotations

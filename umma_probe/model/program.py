@@ -132,6 +132,6 @@ def _three(directives: tuple[nodes.Directive, ...], name: str) -> tuple[int, int
     for directive in directives:
         if directive.name.lstrip(".") == name.lstrip("."):
             numbers = [int(w) for w in directive.words if w.isdigit()]
-            x, y, z = (numbers + [1, 1, 1])[:3]
+            x, y, z = [*numbers, 1, 1, 1][:3]
             return x, y, z
     return None

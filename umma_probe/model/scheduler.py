@@ -1,14 +1,15 @@
 """Runs strands: which cohort goes next, how it diverges and joins, and what happens when none can go on.
 
-Order. The strand with the fewest turns goes first, among equals the lowest program counter; a turn ends at a backward branch, when it
-blocks, or when its strands part. So loops are fair (a spinning warp cannot starve the one it waits for) and warps that run the same code
-fall into step. Under ``random:SEED`` the choice is random and cohorts are split at random.
+Order. The strand with the fewest turns goes first, among equals the lowest program counter; a turn ends at a
+backward branch, when it blocks, or when its strands part. So loops are fair (a spinning warp cannot starve the one
+it waits for) and warps that run the same code fall into step. Under ``random:SEED`` the choice is random and
+cohorts are split at random.
 
-Reconvergence is at the immediate post-dominator. That is where ptxas puts it, and ``.sync.aligned`` instructions after a divergent branch
-depend on it. Parts of a warp still run independently before they join.
+Reconvergence is at the immediate post-dominator. That is where ptxas puts it, and ``.sync.aligned`` instructions
+after a divergent branch depend on it. Parts of a warp still run independently before they join.
 
-When no strand is ready: complete one operation in flight; else let time-limited waits time out; else it is a deadlock, and the error names
-for every strand what it waits for.
+When no strand is ready: complete one operation in flight; else let time-limited waits time out; else it is a
+deadlock, and the error names for every strand what it waits for.
 """
 
 from __future__ import annotations
@@ -258,9 +259,8 @@ class Scheduler:
             if not taken.all():
                 self._diverge(cohort, step, taken)
                 return None
-        if opcode in ("bra",) or (opcode == "ret" and step.targets):
-            if step.targets[0] != step.pc:
-                return step.targets[0]
+        if (opcode == "bra" or (opcode == "ret" and step.targets)) and step.targets[0] != step.pc:
+            return step.targets[0]
         if opcode == "call":
             return self._call(cohort, step)
         if opcode == "ret" and cohort.strands[0].calls:

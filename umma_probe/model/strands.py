@@ -1,8 +1,10 @@
 """Strands and cohorts: which threads stand where.
 
-A *strand* is a set of lanes of one warp at one program counter. A warp starts as one strand; a divergent branch splits it, and a
-*token* at the immediate post-dominator of the branch joins the parts again. Parts run independently, so a lane may spin on what
-another lane of its warp will write. A *cohort* is a group of strands at the same program counter that execute together.
+A *strand* is a set of lanes of one warp at one program counter. A warp starts as one strand; a divergent branch
+splits it, and a
+*token* at the immediate post-dominator of the branch joins the parts again. Parts run independently, so a lane may
+spin on what another lane of its warp will write. A *cohort* is a group of strands at the same program counter that
+execute together.
 """
 
 from __future__ import annotations

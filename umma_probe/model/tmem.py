@@ -1,8 +1,9 @@
 """Tensor Memory: 128 lanes by 512 columns of 32 bits per CTA, its allocator and its shadow.
 
-An address is ``lane << 16 | column``. Allocation goes by columns: a power of two from 32 to 512, all lanes (PTX ISA, "tcgen05.alloc"). A CTA is
-alone on its multiprocessor in the model unless told otherwise, so a full Tensor Memory blocks only behind the CTA's own
-allocations. Every cell knows whether it was ever written, and by which step.
+An address is ``lane << 16 | column``. Allocation goes by columns: a power of two from 32 to 512, all lanes (PTX
+ISA, "tcgen05.alloc"). A CTA is alone on its multiprocessor in the model unless told otherwise, so a full Tensor
+Memory blocks only behind the CTA's own allocations. Every cell knows whether it was ever written, and by which
+step.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.errors import DeviceError, IllegalProgram
+from umma_probe.errors import IllegalProgram
 from umma_probe.spec.machine import TMEM_COLUMNS, TMEM_LANES
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class TensorMemory:
             blocks = ", ".join(f"{size} columns at {base}" for base, size in self.allocations[slot].blocks.items())
             launch.report(
                 "tmem-leak",
-                f"{launch.cta_name(slot)} exits with Tensor Memory allocated ({blocks}); all must be deallocated before",
+                f"{launch.cta_name(slot)} exits with Tensor Memory allocated ({blocks}); all must be freed before",
                 slot * launch.cta_threads,
             )
 
@@ -94,7 +95,7 @@ class TensorMemory:
                                  ref="PTX ISA, tcgen05.relinquish_alloc_permit")  # fmt: skip
         if columns > state.last_size:
             raise IllegalProgram(
-                f"tcgen05.alloc: {columns} columns after an allocation of {state.last_size}; sizes of a CTA must not increase",
+                f"tcgen05.alloc: {columns} columns after an allocation of {state.last_size}; sizes must not increase",
                 ref="PTX ISA, tcgen05.alloc",
             )
         free = ~self.allocated[slot]
@@ -126,6 +127,12 @@ class TensorMemory:
         return waiting
 
     # ------------------------------------------------------------------ access
+    def write(self, slot: int, lanes: Array, columns: Array, words: Array, pc: int) -> None:
+        """Write cells (index arrays that broadcast) and note the step that wrote them."""
+        self.words[slot, lanes, columns] = words
+        self.written[slot, lanes, columns] = True
+        self.writer[slot, lanes, columns] = pc
+
     def check(
         self,
         launch: Launch,
@@ -148,7 +155,7 @@ class TensorMemory:
         if not owned.all():
             first = c0 + int(np.flatnonzero(~owned)[0])
             raise launch.fault_at(pc, thread, f"{what} touches columns {c0}-{c1 - 1}; column {first} is not allocated",
-                                  "allocate enough columns with tcgen05.alloc, and use them before tcgen05.dealloc")  # fmt: skip
+                                  "allocate enough columns with tcgen05.alloc, use them before tcgen05.dealloc")  # fmt: skip
 
 
-__all__ = ["ALLOCATION_UNIT", "COLUMN_MASK", "LANE_SHIFT", "POISON", "DeviceError", "TensorMemory"]
+__all__ = ["ALLOCATION_UNIT", "COLUMN_MASK", "LANE_SHIFT", "POISON", "TensorMemory"]

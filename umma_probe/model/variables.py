@@ -34,8 +34,8 @@ class Variable:
 class VariableLayout:
     """All variables that one kernel can name.
 
-    ``shared`` addresses are offsets in the CTA's window, ``local`` offsets in the thread's frame, ``param`` offsets in the
-    kernel's parameter block, ``global`` and ``const`` absolute addresses.
+    ``shared`` addresses are offsets in the CTA's window, ``local`` offsets in the thread's frame, ``param`` offsets
+    in the kernel's parameter block, ``global`` and ``const`` absolute addresses.
     """
 
     variables: dict[str, Variable] = field(default_factory=dict)

@@ -1,0 +1,212 @@
+"""tcgen05.ld and tcgen05.st: Tensor Memory to registers and back, as operations in flight.
+
+A warp reaches the 32 lanes of its own partition (warp index modulo 4), all columns. The lane field of the address
+must name that partition; 0 works from every warp (DeepGEMM and others rely on it). A load reads when it takes
+effect, not when it is issued; a store's data is taken at issue and lands later. Stores of one warp land in their
+order (assumed; loads are not ordered after them).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.errors import DeviceError, PtxSyntaxError, UndefinedBehavior
+from umma_probe.model.async_engine import AsyncOp
+from umma_probe.model.datapath import access_box
+from umma_probe.model.decode import operation
+from umma_probe.model.ops.tcgen05_alloc import whole_warp
+from umma_probe.model.values import TYPES
+from umma_probe.spec.sources import Evidence, Ref, assumed, documented
+
+if TYPE_CHECKING:
+    from umma_probe.model.datapath import AccessBox
+    from umma_probe.model.decode import Executor
+    from umma_probe.model.frame import Frame
+    from umma_probe.model.launch import Launch
+    from umma_probe.model.operands import AddressOperand, Operands
+    from umma_probe.model.values import Array
+
+REFS = (
+    documented("tcgen05.ld"),
+    documented("tcgen05.st"),
+    documented("Access restrictions: a warp reaches its quarter of the lanes"),
+    Ref("deepgemm", "epilogues read with lane field 0 from every warp", Evidence.KERNEL),
+    assumed(
+        "tcgen05.st", "stores of one warp to one cell land in program order; two stores with no wait would settle it"
+    ),
+)
+SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
+REPEATS = {f"x{1 << i}": 1 << i for i in range(8)}
+MAX_REGISTERS = 128
+U32 = TYPES["u32"]
+B32 = TYPES["b32"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A decoded ld or st: the box, the address, and whether registers hold two 16-bit halves."""
+
+    what: str
+    box: AccessBox
+    address: AddressOperand
+    packed: bool
+
+    @property
+    def columns(self) -> int:
+        """Columns that the box spans in Tensor Memory."""
+        return self.box.columns * (2 if self.packed else 1)
+
+    def place(self, f: Frame, warp: int, taddr: int, thread: int) -> tuple[int, int]:
+        """(first lane, first column) of the box for a warp.
+
+        :raises DeviceError: the lane is not aligned for the shape.
+        :raises UndefinedBehavior: the lane lies in another warp's partition.
+        """
+        partition = 32 * (warp % f.launch.cta_warps % 4)
+        lane, column = taddr >> 16, taddr & 0xFFFF
+        aligned = (0,) if self.box.lanes == 32 else (0, 16)
+        if lane % 32 not in aligned:
+            f.fault(DeviceError, f"{self.what}: address {taddr:#010x} has lane {lane}; lane % 32 must be "
+                    + " or ".join(map(str, aligned)), thread, ref=str(REFS[2]))  # fmt: skip
+        if lane >= 32 and lane // 32 * 32 != partition:
+            f.fault(UndefinedBehavior, f"{self.what}: address {taddr:#010x} has lane {lane}; this warp reaches lanes "
+                    f"{partition} to {partition + 31}", thread, hint="add (warp % 4) << 21 to the address",
+                    ref=str(REFS[2]))  # fmt: skip
+        return partition + lane % 32, column
+
+
+def _decode(ops: Operands, what: str, shape: str, repeat: int, packed: bool, address: int) -> Access:
+    split = 0
+    if shape == "16x32bx2":
+        split = ops.immediate(address + 1)
+        if split < 0:
+            raise PtxSyntaxError(f"{what}.{shape}: the half-split is {split}, must not be negative")
+    box = access_box(shape, repeat, split)
+    if box.registers > MAX_REGISTERS:
+        raise PtxSyntaxError(
+            f"{what}.{shape}.x{repeat} needs {box.registers} registers, must be at most {MAX_REGISTERS}"
+        )
+    return Access(what, box, ops.address(address), packed)
+
+
+def _check_registers(access: Access, slots: list[int], ops: Operands) -> None:
+    if len(slots) != access.box.registers:
+        raise PtxSyntaxError(f"{ops.instruction.text}: {len(slots)} registers, must be {access.box.registers}")
+
+
+@operation("tcgen05.ld.sync.aligned.{shape}.{num}.{pack?}.b32", shape=SHAPES, num=REPEATS,
+           pack={"pack::16b": True}, refs=REFS)  # fmt: skip
+def load(ops: Operands, shape: str, num: int, pack: bool) -> Executor:
+    """Registers <- Tensor Memory."""
+    access = _decode(ops, "tcgen05.ld", shape, num, bool(pack), 1)
+    ops.expect_count(3 if shape == "16x32bx2" else 2)
+    slots = ops.dst_vector(0, B32)
+    _check_registers(access, slots, ops)
+    registers = frozenset(ops.writes)
+
+    def run(f: Frame) -> None:
+        whole_warp(f, "tcgen05.ld")
+        launch = f.launch
+        addresses = access.address.resolve(f)
+        for warp, positions in f.warps():
+            thread = int(f.threads[positions[0]])
+            lane, column = access.place(f, warp, _uniform(f, addresses[positions], thread, access), thread)
+            launch.engine.submit(_load_op(launch, access, slots, registers, warp, lane, column, thread))
+
+    return run
+
+
+def _load_op(launch: Launch, access: Access, slots: list[int], registers: frozenset[str], warp: int, lane: int,
+             column: int, thread: int) -> AsyncOp:  # fmt: skip
+    pc, slot = launch.pc, warp // launch.cta_warps
+    regs = launch.regs
+    part = slice(warp * 32, warp * 32 + 32)
+
+    def effect() -> None:
+        values = read_box(launch, access, pc, thread, slot, lane, column)
+        for register, row in zip(slots, values, strict=True):
+            regs[register][part] = row
+
+    return AsyncOp("ld", pc, slot, thread, effect, registers=registers)
+
+
+def read_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, lane: int, column: int) -> Array:
+    """The (registers, 32) words of a load; reading a cell that was never written is a finding."""
+    box, tmem = access.box, launch.tmem
+    tmem.check(launch, pc, thread, slot, (lane, lane + box.lanes), (column, column + access.columns), access.what)
+    lanes = lane + box.lane
+    if access.packed:
+        low, high = column + 2 * box.column, column + 2 * box.column + 1
+        words: Array = (tmem.words[slot, lanes, low] & 0xFFFF) | (tmem.words[slot, lanes, high] << 16)
+        known = tmem.written[slot, lanes, low] & tmem.written[slot, lanes, high]
+    else:
+        columns = column + box.column
+        words = tmem.words[slot, lanes, columns]
+        known = tmem.written[slot, lanes, columns]
+    if not known.all():
+        register, at = np.argwhere(~known)[0]
+        launch.report(
+            "uninitialised-tmem",
+            f"{access.what} reads lane {lanes[register, at]}, column {column + box.column[register, at]}, which was "
+            f"never written ({int((~known).sum())} cells)",
+            thread,
+        )
+    return words
+
+
+@operation("tcgen05.st.sync.aligned.{shape}.{num}.{unpack?}.b32", shape=SHAPES, num=REPEATS,
+           unpack={"unpack::16b": True}, refs=REFS)  # fmt: skip
+def store(ops: Operands, shape: str, num: int, unpack: bool) -> Executor:
+    """Tensor Memory <- registers."""
+    access = _decode(ops, "tcgen05.st", shape, num, bool(unpack), 0)
+    ops.expect_count(3 if shape == "16x32bx2" else 2)
+    slots = ops.src_vector(len(ops) - 1, B32)
+    _check_registers(access, slots, ops)
+
+    def run(f: Frame) -> None:
+        whole_warp(f, "tcgen05.st")
+        launch = f.launch
+        addresses = access.address.resolve(f)
+        for warp, positions in f.warps():
+            thread = int(f.threads[positions[0]])
+            lane, column = access.place(f, warp, _uniform(f, addresses[positions], thread, access), thread)
+            part = slice(warp * 32, warp * 32 + 32)
+            values = np.stack([launch.regs[s][part] for s in slots])
+            launch.engine.submit(_store_op(launch, access, values, warp, lane, column, thread))
+
+    return run
+
+
+def _store_op(launch: Launch, access: Access, values: Array, warp: int, lane: int, column: int, thread: int) -> AsyncOp:
+    pc, slot = launch.pc, warp // launch.cta_warps
+    before = tuple(op for op in launch.engine.pending(frozenset({"st"}), cta=slot) if op.warp == warp)
+
+    def effect() -> None:
+        write_box(launch, access, pc, thread, slot, lane, column, values)
+
+    return AsyncOp("st", pc, slot, thread, effect, after=before[-1:])
+
+
+def write_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, lane: int, column: int,
+              values: Array) -> None:  # fmt: skip
+    """Write the (registers, 32) words of a store."""
+    box, tmem = access.box, launch.tmem
+    tmem.check(launch, pc, thread, slot, (lane, lane + box.lanes), (column, column + access.columns), access.what)
+    lanes = lane + box.lane
+    if access.packed:
+        # the upper half of each column: kept or cleared is not documented; the model clears it
+        tmem.write(slot, lanes, column + 2 * box.column, values & 0xFFFF, pc)
+        tmem.write(slot, lanes, column + 2 * box.column + 1, values >> 16, pc)
+    else:
+        tmem.write(slot, lanes, column + box.column, values, pc)
+
+
+def _uniform(f: Frame, addresses: Array, thread: int, access: Access) -> int:
+    first = int(addresses[0])
+    if (addresses != first).any():
+        f.fault(UndefinedBehavior, f"{access.what}: the address differs between the threads of a warp; must be uniform",
+                thread, ref=str(REFS[0]))  # fmt: skip
+    return first & 0xFFFF_FFFF
