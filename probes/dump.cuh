@@ -1,0 +1,60 @@
+// Fill all of Tensor Memory with a sentinel, and read all of it back. For CTAs of 128 threads that own all 512 columns.
+#pragma once
+
+#include "common.cuh"
+
+// Says where it was put, and is a NaN that no MMA makes: negative, as an f32 and (low half) as an f16.
+DEVICE u32 sentinel(u32 lane, u32 column) { return 0xff80fe00u | tmem_address(lane, column); }
+
+DEVICE void fill_with_sentinel(u32 tmem) {
+  const u32 lane = threadIdx.x, warp_lane = lane / WARP * WARP;
+#pragma unroll 1
+  for (u32 column = 0; column < TMEM_COLUMNS; column += 32) {
+    u32 words[32];
+#pragma unroll
+    for (u32 i = 0; i < 32; ++i) words[i] = sentinel(lane, column + i);
+    tcgen05_st_32x32b(tmem + tmem_address(warp_lane, column), words);
+  }
+  tcgen05_wait_st();  // stores are asynchronous: done only now
+}
+
+// Shapes of tcgen05.ld as types. One instruction reads `lanes` lanes; with R registers that is 32 * R / lanes columns.
+#define LOAD_SHAPE(shape, lane_count)                               \
+  struct Load_##shape {                                             \
+    static constexpr u32 lanes = lane_count;                        \
+    template <int R>                                                \
+    static __device__ __forceinline__ void load(u32 taddr, u32 (&r)[R]) { \
+      tcgen05_ld_##shape(taddr, r);                                 \
+    }                                                               \
+  };
+LOAD_SHAPE(32x32b, 32)
+LOAD_SHAPE(16x64b, 16)
+LOAD_SHAPE(16x128b, 16)
+LOAD_SHAPE(16x256b, 16)
+LOAD_SHAPE(16x32bx2, 16)
+
+template <int R>
+DEVICE void store_registers(u32* out, const u32 (&r)[R]) {
+  if constexpr (R % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < R; i += 4) *reinterpret_cast<uint4*>(out + i) = make_uint4(r[i], r[i + 1], r[i + 2], r[i + 3]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < R; ++i) out[i] = r[i];
+  }
+}
+
+// Reads all lanes and columns and writes the raw registers: out[instruction][warp][thread][register]. Which cell a
+// register came from is for the reader to say. 16-lane shapes take two instructions for the same columns: lower half first.
+template <class Shape, int R>
+DEVICE void dump_registers(u32 tmem, u32* out) {
+  constexpr u32 columns = 32 * R / Shape::lanes, halves = 32 / Shape::lanes;
+  const u32 warp_lane = threadIdx.x / WARP * WARP;
+#pragma unroll 1
+  for (u32 i = 0; i < TMEM_COLUMNS / columns * halves; ++i) {
+    u32 registers[R];
+    Shape::load(tmem + tmem_address(warp_lane + i % halves * 16, i / halves * columns), registers);
+    tcgen05_wait_ld();  // the registers hold nothing before this
+    store_registers(out + (i * blockDim.x + threadIdx.x) * R, registers);
+  }
+}
