@@ -8,6 +8,7 @@ slot takes, or a slot that no word fills, is :class:`NotModelled` with the line,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,7 +17,7 @@ from umma_probe.errors import InternalError, NotModelled, unknown_name
 from umma_probe.model.values import PtxType, types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from umma_probe.model.frame import Frame
     from umma_probe.model.operands import Operands
@@ -85,9 +86,9 @@ def _domain(value: Domain) -> Mapping[str, Any]:
         return {str(member.value): member for member in value}
     if isinstance(value, str):
         return types(value)
-    if hasattr(value, "keys"):
+    if isinstance(value, Mapping):
         return dict(value)
-    return {word: word for word in value}  # type: ignore[union-attr]
+    return {word: word for word in value}
 
 
 def parse_pattern(
