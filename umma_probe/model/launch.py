@@ -13,6 +13,7 @@ import numpy as np
 
 from umma_probe.errors import ConfigError, DeviceError, UmmaProbeError
 from umma_probe.model.async_engine import AsyncEngine, Policy
+from umma_probe.model.barriers import ClusterBarriers, NamedBarriers
 from umma_probe.model.mbarrier import MBarriers
 from umma_probe.model.memory import MemorySystem, SharedMemory
 from umma_probe.model.register_file import RegisterFile
@@ -20,12 +21,12 @@ from umma_probe.model.scheduler import Scheduler
 from umma_probe.model.special_registers import CtaPlace
 from umma_probe.model.strands import Strand
 from umma_probe.model.tmem import TensorMemory
+from umma_probe.model.warp_sync import WarpSync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from umma_probe.model.async_engine import AsyncOp
-    from umma_probe.model.barriers import NamedBarrier
     from umma_probe.model.frame import Frame
     from umma_probe.model.memory import GlobalMemory
     from umma_probe.model.program import ParameterCopy, Program
@@ -104,15 +105,16 @@ class Launch:
         self.regs = self.file.rows
         self.scheduler = Scheduler(self)
         self.mbarriers = MBarriers(self.scheduler.wake)
-        self.named_barriers: dict[tuple[object, ...], NamedBarrier] = {}
         self.cluster_rank_of_thread = np.zeros(self.thread_count, np.int64)
         self.cta_retired = np.zeros(self.slot_count, np.bool_)
         self.places: list[CtaPlace | None] = [None] * self.slot_count
         self.live_lanes = np.zeros(self.thread_count // 32, np.uint32)
         self._live_threads = np.zeros(self.slot_count, np.int64)
+        self.warp_sync = WarpSync(self)
+        self.named_barriers = NamedBarriers(self)
+        self.cluster_barriers = ClusterBarriers(self)
         self._next_cluster = 0
         self._cluster_total = clusters
-        self.on_cta_exit: list[Callable[[int], None]] = []
         self.tmem_snapshots: dict[int, tuple[Array, Array]] = {}
 
     # ------------------------------------------------------------------ start and end
@@ -138,6 +140,7 @@ class Launch:
         self._next_cluster += 1
         config = self.config
         shape = [g // c for g, c in zip(config.grid, config.cluster, strict=True)]
+        self.cluster_barriers.enter(cluster_slot)
         cx, cy, cz = cluster % shape[0], cluster // shape[0] % shape[1], cluster // (shape[0] * shape[1])
         for rank in range(self.cluster_size):
             rx = rank % config.cluster[0]
@@ -170,8 +173,9 @@ class Launch:
         self.live_lanes[warp] &= np.uint32(~lanes & 0xFFFFFFFF)
         self._live_threads[slot] -= lanes.bit_count()
         self.progress += 1
-        for check in self.on_cta_exit:
-            check(warp)
+        self.warp_sync.lanes_exited(warp)
+        self.named_barriers.lanes_exited(warp)
+        self.cluster_barriers.lanes_exited(warp)
         if self._live_threads[slot] == 0:
             self._retire(slot)
 
@@ -179,8 +183,7 @@ class Launch:
         self.tmem.leave(self, slot)
         self.mbarriers.clear_slot(slot)
         self.cta_retired[slot] = True
-        for key in [key for key in self.named_barriers if key[0] == slot]:
-            del self.named_barriers[key]
+        self.named_barriers.clear_slot(slot)
         index = self.cta_index(slot)
         if len(self.tmem_snapshots) < 64:
             self.tmem_snapshots[index] = self.tmem.snapshot(slot)

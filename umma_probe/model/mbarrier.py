@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from umma_probe.model.frame import Frame
     from umma_probe.model.strands import Strand
+    from umma_probe.model.waits import Wait
 
 MAX_COUNT = (1 << 20) - 1
 MAX_TX = (1 << 20) - 1
@@ -32,7 +33,7 @@ class MBarrier:
     tx_count: int = 0
     phase: int = 0
     """The number of the current, incomplete phase."""
-    waiting: list[Strand] = field(default_factory=list)
+    waiting: list[tuple[Strand, Wait]] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     """The last few events, for explanations."""
 
@@ -54,7 +55,7 @@ class MBarrier:
 class MBarriers:
     """All barrier objects of a launch."""
 
-    def __init__(self, wake: Callable[[Strand], None]) -> None:
+    def __init__(self, wake: Callable[[Strand, Wait], None]) -> None:
         self._objects: dict[tuple[int, int], MBarrier] = {}
         self._wake = wake
 
@@ -129,5 +130,5 @@ class MBarriers:
             barrier.pending = barrier.expected
             del barrier.history[:-8]
             waiting, barrier.waiting = barrier.waiting, []
-            for strand in waiting:
-                self._wake(strand)
+            for strand, wait in waiting:
+                self._wake(strand, wait)

@@ -77,11 +77,15 @@ class Scheduler:
             strand.stack = token.outer
         return strand
 
-    def wake(self, strand: Strand) -> None:
-        """What the strand waited for has happened."""
-        wait = self.parked.pop(strand, None)
-        if wait is None:
+    def wake(self, strand: Strand, expected: Wait | None = None) -> None:
+        """What the strand waited for has happened.
+
+        :param expected: wake it only from this wait; a strand whose wait timed out may wait for something else by now.
+        """
+        wait = self.parked.get(strand)
+        if wait is None or (expected is not None and wait is not expected):
             return
+        del self.parked[strand]
         if wait.resume is Resume.NEXT:
             strand.pc += 1
         self._place(strand)

@@ -1,8 +1,9 @@
 """Where the lanes of a warp meet for a ``.sync`` instruction.
 
-An instruction with a member mask makes each executing thread wait until all non-exited threads of the mask have executed it with
-the same qualifiers and the same mask (PTX ISA, "shfl.sync", "bar.warp.sync"). Lanes that stand in other strands of the warp may come
-later, even at another program counter, so what each lane brings is collected here and the result handed out when the last has come.
+An instruction with a member mask makes each executing thread wait until all non-exited threads of the mask have
+executed it with the same qualifiers and the same mask (PTX ISA, "shfl.sync", "bar.warp.sync"). Lanes that stand in
+other strands of the warp may come later, even at another program counter, so what each lane brings is collected here
+and the result handed out when the last has come.
 """
 
 from __future__ import annotations
