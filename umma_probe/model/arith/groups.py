@@ -6,8 +6,8 @@ scales of nonzero products, ``C`` the accumulator's if it is nonzero:
     q = max(P - 39, C - 39, S - 35)
 
 UE8M0 scales: the groups are of 16; a group whose own ``P`` is not above ``C`` is cut off at ``max(q, C - 35)``, any
-other at ``q``. If the result is a subnormal F32 and ``C`` is below ``P``, groups of less than ``S`` that come to less
-than ``2^-174`` do not count.
+other at ``q``. If the result is a subnormal F32, groups of less than ``S`` that come to less than ``2^-174`` do not
+count. (Published for ``C`` below ``P``; otherwise ``C - 35`` is at least -161 and there are no such groups.)
 
 UE4M3 scales: the groups are of 4 and are cut off at ``q``. Where ``C >= P`` they are of 16, cut off at ``C - 35``.
 
@@ -135,7 +135,7 @@ def _sum_per_group(
             small = (np.abs(group) < 2.0**groups.subnormal_floor) & (pair < state.scale_pair)
             dropped += np.where(small, group, 0.0)
     magnitude = np.abs(total)
-    subnormal = (magnitude >= _F32_MIN_SUBNORMAL) & (magnitude < _F32_MIN_NORMAL) & ~state.leads
+    subnormal = (magnitude >= _F32_MIN_SUBNORMAL) & (magnitude < _F32_MIN_NORMAL)
     return np.where(subnormal, total - dropped, total)
 
 

@@ -157,6 +157,78 @@ def test_block_scaled_kinds_give_the_words_of_the_integer_reference(form, seed, 
     assert expected(form, a, b, c, scale_a, scale_b) == run(form, a, b, c, scale_a=scale_a, scale_b=scale_b)
 
 
+def _cancelling(rng: np.random.Generator, form: Form) -> dict[str, np.ndarray]:
+    """Operands whose large parts cancel, so that the last bits of the window show in the result.
+
+    The second quarter of K is the first with A negated but for a few elements; the rest has scales far below. C is
+    zero, or takes away what the first two quarters leave, or has any size between.
+    """
+    K, quarter = form.K, form.K // 4
+    a, b = words(rng, (M, K), "e2m1", "any"), words(rng, (N, K), "e2m1", "any")
+    kept = rng.random(quarter) < 0.2
+    a[:, quarter : 2 * quarter] = np.where(kept, a[:, quarter : 2 * quarter], a[:, :quarter] ^ 8)
+    b[:, quarter : 2 * quarter] = np.where(kept, b[:, quarter : 2 * quarter], b[:, :quarter])
+    drop = int(rng.integers(5, 23))
+    if form.scale_type == "ue4m3":
+        scale_a, scale_b = (rng.integers(0x70, 0x7F, (rows, form.scales)) for rows in (M, N))
+        low_a, low_b = (rng.integers(0x00, 0x48, (rows, form.scales // 2)) for rows in (M, N))
+    else:
+        # every other time the result is a subnormal F32
+        middle = int(rng.choice([int(rng.integers(110, 140)), int(rng.integers(52, 58))]))
+        scale_a, scale_b = (np.full((rows, form.scales), middle) for rows in (M, N))
+        low_a, low_b = (middle - drop + rng.integers(-3, 4, (rows, form.scales // 2)) for rows in (M, N))
+    for scale, low in ((scale_a, low_a), (scale_b, low_b)):
+        scale[:, 1 : form.scales // 2] = scale[:, :1]
+        scale[:, form.scales // 2 :] = low
+    big = _exact(form, a, b, scale_a, scale_b, 2 * quarter)
+    choice = rng.integers(0, 4, (M, N))
+    sized = np.ldexp(rng.uniform(-2, 2, (M, N)), rng.integers(-20, 8, (M, N))) * np.abs(big).max()
+    c = np.choose(choice, [np.zeros((M, N)), -big, -big, sized]).astype(np.float32)
+    return {
+        "a": a,
+        "b": b,
+        "c": c.view(np.uint32),
+        "scale_a": scale_a.astype(np.uint8),
+        "scale_b": scale_b.astype(np.uint8),
+    }
+
+
+def _exact(form: Form, a, b, scale_a, scale_b, stop: int) -> np.ndarray:
+    """The sum up to ``stop``, exact in float64: all in one pair of scales."""
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    total = values[a[:, :stop]] @ values[b[:, :stop]].T
+
+    def value(scale: np.ndarray) -> np.ndarray:
+        if form.scale_type == "ue8m0":
+            return np.ldexp(1.0, scale - 127)
+        return np.ldexp(1.0 + (scale & 7) / 8, (scale >> 3) - 7)
+
+    return total * value(scale_a[:, :1]) * value(scale_b[:, :1]).T
+
+
+@pytest.mark.parametrize("form", [form for form in SCALED if form.a_type == form.b_type and form.K == 64], ids=str)
+@settings(derandomize=True, max_examples=60, deadline=None)
+@given(seed=seeds)
+def test_the_last_bits_of_the_grouped_window(form, seed):
+    case = _cancelling(np.random.default_rng(seed), form)
+    assert expected(form, **case) == run(
+        form, *(case[name] for name in "abc"), **{k: case[k] for k in case if "_" in k}
+    )
+
+
+@settings(derandomize=True, max_examples=20, deadline=None)
+@given(seed=seeds, swap=st.booleans())
+def test_scales_may_take_the_operands_far_out_of_float32(seed, swap):
+    form = SCALED[0]
+    rng = np.random.default_rng(seed)
+    a, b = words(rng, (M, 32), form.a_type, "finite"), words(rng, (N, 32), form.b_type, "finite")
+    ranges = [(0, 9), (246, 255)]
+    scale_a, scale_b = (
+        rng.integers(*ranges[which ^ swap], (rows, 1)).astype(np.uint8) for which, rows in ((0, M), (1, N))
+    )
+    assert expected(form, a, b, None, scale_a, scale_b) == run(form, a, b, None, scale_a=scale_a, scale_b=scale_b)
+
+
 @pytest.mark.parametrize("form", [Form("wgmma", 32, "e4m3", "e5m2"), Form("wgmma", 32, "e4m3", "e4m3", "f16")], ids=str)
 @settings(derandomize=True, max_examples=20, deadline=None)
 @given(seed=seeds, style=st.sampled_from(STYLES), c_style=st.sampled_from(STYLES))
@@ -205,6 +277,12 @@ def test_the_largest_sum_of_exponents_is_the_one_found_by_comparing(seed, spread
     actual = largest_sum(a, b)
     assert (actual[1:] == by_comparison[1:]).all()
     assert (actual[0] < NO_EXPONENT // 2).all()
+
+
+@pytest.mark.parametrize("K", [1, 7, 8, 15, 16, 31, 32, 63, 64, 128])
+def test_many_equal_exponents_do_not_carry_into_the_next(K):
+    keys = np.full((2, K), 3, dtype=np.int16)
+    assert (largest_sum(keys, keys) == 6).all()
 
 
 def _two_of_four(rng: np.random.Generator, K: int) -> np.ndarray:
