@@ -92,10 +92,10 @@ class Program:
         pc = start
         while pc < len(self.steps):
             step = self.steps[pc]
-            if step.control is not Control.STRAIGHT:
-                return Run(tuple(body), start, pc, step)
             if pc != start and pc in self.joins:
                 break
+            if step.control is not Control.STRAIGHT:
+                return Run(tuple(body), start, pc, step)
             body.append(step.execute)
             pc += 1
         return Run(tuple(body), start, pc, None)

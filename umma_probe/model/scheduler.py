@@ -384,7 +384,8 @@ class Scheduler:
             lines.setdefault(f"{self._at(token.pc)} waits for lanes {missing:#010x} to join", []).append("a warp")
         for strands in self._ready.values():
             for strand in strands:
-                lines.setdefault(f"{self._at(strand.pc)} spins", []).append(self._who(strand))
+                polled = f" on {strand.polls()}" if strand.polls is not None else ""
+                lines.setdefault(f"{self._at(strand.pc)} spins{polled}", []).append(self._who(strand))
         text = "\n  ".join(f"{_few(who)} at {what}" for what, who in lines.items())
         head = "no strand makes progress" if spinning else "no warp can go on"
         first = next(iter(self.parked), None)

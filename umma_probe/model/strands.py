@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from umma_probe.model.program import ParameterCopy
     from umma_probe.model.values import Array
 
@@ -53,6 +55,8 @@ class Strand:
     turn: int = 0
     timed_out: bool = False
     """A time-limited wait ended without its condition: the retried instruction answers false."""
+    polls: Callable[[], str] | None = None
+    """What it asked for last and did not get, if it polls (``mbarrier.test_wait``): for the report of a hang."""
     threads: Array = field(init=False)
     sel: slice | Array = field(init=False)
 
