@@ -1,0 +1,181 @@
+"""Run a launch case: buffers, tensor maps and arguments to the device, launch, compare what came out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from umma_probe.errors import ConfigError
+from umma_probe.harness.launch_case.dtypes import from_values, to_values
+from umma_probe.harness.launch_case.expression import evaluate
+from umma_probe.record.schema import Check, Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from umma_probe.backends.base import Device, LaunchOutcome
+    from umma_probe.harness.launch_case.schema import Argument, BufferSpec, Expectation, LaunchCase
+
+SENTINEL_BYTE = 0xA5
+Bytes = "NDArray[np.uint8]"
+
+
+@dataclass
+class CaseResult:
+    """What a case left behind."""
+
+    checks: list[Check]
+    outputs: dict[str, NDArray[np.uint8]]
+    outcome: LaunchOutcome
+    compile_s: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+def initial_bytes(spec: BufferSpec) -> NDArray[np.uint8]:
+    """The bytes that a buffer starts with. The same seed gives the same bytes everywhere (NumPy's PCG64).
+
+    :raises ConfigError: a file has the wrong size.
+    """
+    init = spec.init
+    match init.kind:
+        case "zero":
+            return np.zeros(spec.size_bytes, np.uint8)
+        case "sentinel":
+            return np.full(spec.size_bytes, SENTINEL_BYTE, np.uint8)
+        case "file":
+            return _file_bytes(init.argument, spec)
+    random = np.random.default_rng(init.seed)
+    values: NDArray[Any]
+    match init.kind:
+        case "ones":
+            values = np.ones(spec.elements)
+        case "arange":
+            values = np.arange(spec.elements)
+        case "random_normal":
+            values = random.standard_normal(spec.elements)
+        case _:
+            low, high = init.argument
+            values = random.integers(low, high, spec.elements, endpoint=True)
+    return from_values(values, spec.type)
+
+
+def _file_bytes(path: Path, spec: BufferSpec) -> NDArray[np.uint8]:
+    if path.suffix == ".npy":
+        data = np.ascontiguousarray(np.load(path, allow_pickle=False)).reshape(-1).view(np.uint8)
+    else:
+        data = np.fromfile(path, np.uint8)
+    if data.nbytes != spec.size_bytes:
+        raise ConfigError(f"{path}: {data.nbytes} bytes, must have {spec.size_bytes} for buffer {spec.name}")
+    return data
+
+
+def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) -> CaseResult:
+    """Compile or load, launch, read back, compare.
+
+    :raises UmmaProbeError: whatever the kernel ran into; ``ConfigError`` if nothing ran.
+    """
+    import time
+
+    start = time.perf_counter()
+    text = case.source.read_text(encoding="utf-8")
+    if case.source.suffix == ".ptx":
+        module = device.load_ptx(text, str(case.source))
+    else:
+        module = device.compile(text, str(case.source), options=case.nvrtc_options, include_dirs=case.include_dirs)
+    kernel = module[case.entry]
+    compile_s = time.perf_counter() - start
+    inputs = {spec.name: initial_bytes(spec) for spec in case.buffers}
+    buffers = {name: device.array(data) for name, data in inputs.items()}
+    maps = {
+        spec.name: device.tensor_map(buffers[spec.buffer], offset=spec.offset, **spec.fields)
+        for spec in case.tensor_maps
+    }
+    arguments = [_argument(argument, buffers, maps) for argument in case.args]
+    outcome = kernel.launch(
+        grid=case.grid, block=case.block, cluster=case.cluster, dynamic_smem=case.dynamic_smem, args=arguments,
+        timeout=timeout,
+    )  # fmt: skip
+    outputs = {name: buffer.numpy().reshape(-1).view(np.uint8) for name, buffer in buffers.items()}
+    specs = {spec.name: spec for spec in case.buffers}
+    checks = [compare(entry, specs, inputs, outputs[entry.buffer]) for entry in case.expect]
+    return CaseResult(checks, outputs, outcome, compile_s)
+
+
+def _argument(argument: Argument, buffers: dict[str, Any], maps: dict[str, Any]) -> Any:
+    if argument.tensor_map:
+        return maps[argument.tensor_map]
+    if argument.buffer:
+        return np.uint64(buffers[argument.buffer].address + argument.offset)
+    data = bytearray(argument.data)
+    for at, name, offset in argument.pointers:
+        data[at : at + 8] = (buffers[name].address + offset).to_bytes(8, "little")
+    for at, name in argument.maps:
+        data[at : at + 128] = maps[name].tobytes()
+    return bytes(data)
+
+
+# ---------------------------------------------------------------------- comparison
+def compare(
+    expectation: Expectation,
+    specs: dict[str, BufferSpec],
+    inputs: dict[str, NDArray[np.uint8]],
+    actual_bytes: NDArray[np.uint8],
+) -> Check:
+    """One check: bit for bit where both tolerances are zero, else ``|a - e| <= atol + rtol * |e|``; NaN equals NaN."""
+    spec = specs[expectation.buffer]
+    name = f"{spec.name} = {expectation.file.name if expectation.file else expectation.expression}"
+    expected_bytes = _expected(expectation, spec, specs, inputs)
+    expected = to_values(expected_bytes, spec.type, spec.elements)
+    actual = to_values(actual_bytes, spec.type, spec.elements)
+    if expectation.rtol == 0 and expectation.atol == 0:
+        wrong = _bits(expected_bytes, spec) != _bits(actual_bytes, spec)
+    else:
+        e, a = expected.astype(np.float64), actual.astype(np.float64)
+        with np.errstate(all="ignore"):
+            close = np.abs(a - e) <= expectation.atol + expectation.rtol * np.abs(e)
+        wrong = ~(close | (a == e) | (np.isnan(a) & np.isnan(e)))
+    return _check(name, spec, expected, actual, wrong, expectation)
+
+
+def _bits(data: NDArray[np.uint8], spec: BufferSpec) -> NDArray[Any]:
+    if spec.type.nibbles:
+        return np.stack((data & 0xF, data >> 4), axis=-1).reshape(-1)[: spec.elements]
+    return data.view(spec.type.word)[: spec.elements]
+
+
+def _expected(expectation: Expectation, spec: BufferSpec, specs: dict[str, BufferSpec],
+              inputs: dict[str, NDArray[np.uint8]]) -> NDArray[np.uint8]:  # fmt: skip
+    if expectation.file is not None:
+        return _file_bytes(expectation.file, spec)
+    values = {
+        name: to_values(data, specs[name].type, specs[name].elements).reshape(specs[name].element_shape)
+        for name, data in inputs.items()
+    }
+    result = evaluate(expectation.expression, values)
+    if result.size != spec.elements:
+        raise ConfigError(f"expect.value '{expectation.expression}' gives shape {list(result.shape)}, "
+                          f"buffer {spec.name} has shape {list(spec.shape)}")  # fmt: skip
+    return from_values(result.reshape(-1), spec.type)
+
+
+def _check(name: str, spec: BufferSpec, expected: NDArray[Any], actual: NDArray[Any], wrong: NDArray[np.bool_],
+           expectation: Expectation) -> Check:  # fmt: skip
+    limit = "bit for bit" if expectation.rtol == 0 == expectation.atol else (
+        f"within rtol {expectation.rtol:g}, atol {expectation.atol:g}")  # fmt: skip
+    if not wrong.any():
+        return Check(name, Verdict.PASS.value, limit, f"{spec.elements} elements agree")
+    first = int(np.flatnonzero(wrong)[0])
+    index = tuple(int(i) for i in np.unravel_index(first, spec.element_shape))
+    with np.errstate(all="ignore"):
+        worst = np.nanmax(np.abs(actual[wrong].astype(np.float64) - expected[wrong].astype(np.float64)))
+    return Check(
+        name,
+        Verdict.FAIL.value,
+        f"{spec.name}{list(index)} = {expected[first]}",
+        f"{actual[first]}",
+        f"{int(wrong.sum())} of {spec.elements} elements differ ({limit}); largest difference {worst:g}",
+    )

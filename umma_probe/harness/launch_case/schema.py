@@ -1,0 +1,331 @@
+"""The launch-case file: read, check, and turn into plain data. All mistakes of a file are reported at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from umma_probe.harness.launch_case.dtypes import CASE_TYPES, CaseType
+from umma_probe.harness.located import Section, load_located
+
+if TYPE_CHECKING:
+    from umma_probe.harness.located import Faults
+
+INITS = ("zero", "ones", "sentinel", "arange", "random_normal", "random_int", "file")
+MAP_DTYPES = (
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32_ftz", "tf32", "tf32_ftz",
+    "16u4_align8b", "16u4_align16b", "16u6_align16b",
+)  # fmt: skip
+SWIZZLES = ("none", "32B", "64B", "128B", "128B-atom-32B", "128B-atom-32B-flip-8B", "128B-atom-64B")
+INTERLEAVES = ("none", "16B", "32B")
+PROMOTIONS = ("none", "64B", "128B", "256B")
+FILLS = ("zero", "nan")
+
+
+@dataclass(frozen=True)
+class Init:
+    """How a buffer starts."""
+
+    kind: str
+    argument: Any = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """A buffer of global memory."""
+
+    name: str
+    type: CaseType
+    shape: tuple[int, ...]
+    packed: bool
+    init: Init
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size; ``packed`` shapes count bytes."""
+        count = int(np.prod(self.shape, dtype=np.int64))
+        return count if self.packed else self.type.byte_count(count)
+
+    @property
+    def elements(self) -> int:
+        """How many elements it holds."""
+        count = int(np.prod(self.shape, dtype=np.int64))
+        return count * 2 if self.packed and self.type.nibbles else count
+
+    @property
+    def element_shape(self) -> tuple[int, ...]:
+        """The shape in elements: a packed last dimension holds two 4-bit elements a byte."""
+        if self.packed and self.type.nibbles and self.shape:
+            return (*self.shape[:-1], self.shape[-1] * 2)
+        return self.shape
+
+
+@dataclass(frozen=True)
+class TensorMapSpec:
+    """The arguments of cuTensorMapEncodeTiled or Im2col."""
+
+    name: str
+    buffer: str
+    offset: int
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One kernel argument: exactly one of the forms."""
+
+    tensor_map: str = ""
+    buffer: str = ""
+    offset: int = 0
+    data: bytes = b""
+    pointers: tuple[tuple[int, str, int], ...] = ()
+    """(byte offset in the struct, buffer, offset in the buffer)."""
+    maps: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What must be in a buffer afterwards: a file, or an expression over the input buffers."""
+
+    buffer: str
+    file: Path | None
+    expression: str
+    rtol: float
+    atol: float
+    about: str = ""
+
+
+@dataclass
+class LaunchCase:
+    """A checked case."""
+
+    name: str
+    path: Path
+    source: Path
+    entry: str
+    arch: str
+    nvrtc_options: list[str]
+    include_dirs: list[Path]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] | None
+    dynamic_smem: int
+    buffers: list[BufferSpec] = field(default_factory=list)
+    tensor_maps: list[TensorMapSpec] = field(default_factory=list)
+    args: list[Argument] = field(default_factory=list)
+    expect: list[Expectation] = field(default_factory=list)
+
+
+def load_case(path: Path) -> LaunchCase:
+    """Read a case.
+
+    :raises ConfigError: everything that is wrong with it, with file, line and key.
+    """
+    node, faults = load_located(path)
+    reader = _Reader(path, faults)
+    case = reader.read(Section(node, faults, "case"))
+    faults.raise_all()
+    return case
+
+
+class _Reader:
+    def __init__(self, path: Path, faults: Faults) -> None:
+        self.path = path
+        self.folder = path.resolve().parent
+        self.faults = faults
+        self.buffers: dict[str, BufferSpec] = {}
+        self.maps: dict[str, TensorMapSpec] = {}
+
+    def read(self, top: Section) -> LaunchCase:
+        case = LaunchCase(
+            name=top.text("name"),
+            path=self.path,
+            source=self._file(top, "source"),
+            entry=top.text("entry"),
+            arch=top.text("arch", ""),
+            nvrtc_options=top.texts("nvrtc_options", []),
+            include_dirs=[self.folder / entry for entry in top.texts("include_dirs", [])],
+            grid=_dims(top, "grid"),
+            block=_dims(top, "block"),
+            cluster=_dims(top, "cluster") if "cluster" in top else None,
+            dynamic_smem=top.integer("dynamic_smem", 0),
+        )
+        case.buffers = [self._buffer(section) for section in top.sections("buffers")]
+        case.tensor_maps = [self._map(section) for section in top.sections("tensor_maps")]
+        case.args = [self._argument(section) for section in top.sections("args")]
+        case.expect = [self._expectation(section) for section in top.sections("expect")]
+        top.raw("timeout", None)
+        top.finish()
+        return case
+
+    def _file(self, section: Section, key: str) -> Path:
+        path = self.folder / section.text(key)
+        if key in section and not path.is_file():
+            section.fault(key, f"no such file: {path}")
+        return path
+
+    # ------------------------------------------------------------------ buffers
+    def _buffer(self, section: Section) -> BufferSpec:
+        name = section.text("name")
+        type_ = CASE_TYPES.get(section.choice("dtype", CASE_TYPES), CASE_TYPES["u8"])
+        shape = tuple(section.integers("shape", low=1))
+        packed = section.flag("packed")
+        buffer = BufferSpec(name, type_, shape, packed, self._init(section))
+        if buffer.init.kind == "file":
+            self._check_file_size(section, buffer)
+        if name in self.buffers:
+            section.fault("name", f"'{name}' is used twice")
+        self.buffers[name] = buffer
+        section.finish()
+        return buffer
+
+    def _init(self, section: Section) -> Init:
+        value = section.raw("init", "zero")
+        if isinstance(value, str):
+            value = {value: None}
+        if not isinstance(value, dict):
+            section.fault("init", f"is {value!r}, must be one of {', '.join(INITS)}")
+            return Init("zero")
+        seed = value.pop("seed", 0)
+        kinds = [key for key in value if key in INITS]
+        if len(kinds) != 1 or len(value) != 1 or not isinstance(seed, int):
+            section.fault("init", f"has keys {sorted(map(str, value))}, must be one of {', '.join(INITS)} (and seed)")
+            return Init("zero")
+        kind, argument = kinds[0], value[kinds[0]]
+        if kind == "random_int" and not (
+            isinstance(argument, list) and len(argument) == 2 and all(isinstance(v, int) for v in argument)
+        ):
+            section.fault("init", f"random_int is {argument!r}, must be [lowest, highest]")
+            argument = [0, 0]
+        if kind == "file":
+            if not isinstance(argument, str) or not (self.folder / argument).is_file():
+                section.fault("init", f"no such file: {self.folder / str(argument)}")
+                return Init("zero")
+            argument = self.folder / argument
+        return Init(kind, argument, seed)
+
+    def _check_file_size(self, section: Section, buffer: BufferSpec) -> None:
+        path: Path = buffer.init.argument
+        actual = np.load(path, allow_pickle=False).nbytes if path.suffix == ".npy" else path.stat().st_size
+        if actual != buffer.size_bytes:
+            section.fault("init", f"{path.name} has {actual} bytes, must have {buffer.size_bytes} "
+                          f"({buffer.type.name} {list(buffer.shape)})")  # fmt: skip
+
+    # ------------------------------------------------------------------ tensor maps
+    def _map(self, section: Section) -> TensorMapSpec:
+        name, buffer = section.text("name"), self._known_buffer(section, "buffer")
+        rank = section.integer("rank", low=1)
+        fields: dict[str, Any] = {
+            "dtype": section.choice("dtype", MAP_DTYPES),
+            "global_dim": section.integers("global_dim", length=(rank, rank), low=1),
+            "global_strides": section.integers("global_strides", [], length=(rank - 1, rank - 1)),
+            "element_strides": section.integers("element_strides", [1] * rank, length=(rank, rank), low=1),
+            "interleave": section.choice("interleave", INTERLEAVES, "none"),
+            "swizzle": section.choice("swizzle", SWIZZLES, "none"),
+            "l2_promotion": section.choice("l2_promotion", PROMOTIONS, "none"),
+            "oob_fill": section.choice("oob_fill", FILLS, "zero"),
+        }
+        if "pixel_box_lower_corner" in section:
+            fields |= {
+                "pixel_box_lower_corner": section.integers("pixel_box_lower_corner", low=-(1 << 16)),
+                "pixel_box_upper_corner": section.integers("pixel_box_upper_corner", low=-(1 << 16)),
+                "channels_per_pixel": section.integer("channels_per_pixel", low=1),
+                "pixels_per_column": section.integer("pixels_per_column", low=1),
+            }
+        else:
+            fields["box_dim"] = section.integers("box_dim", length=(rank, rank), low=1)
+        spec = TensorMapSpec(name, buffer, section.integer("offset", 0), fields)
+        if name in self.maps:
+            section.fault("name", f"'{name}' is used twice")
+        self.maps[name] = spec
+        section.finish()
+        return spec
+
+    def _known_buffer(self, section: Section, key: str) -> str:
+        return section.choice(key, self.buffers or ["(no buffers)"])
+
+    # ------------------------------------------------------------------ arguments and expectations
+    def _argument(self, section: Section) -> Argument:
+        forms = [key for key in ("tensor_map", "buffer", "value", "bytes") if key in section]
+        if len(forms) != 1:
+            self.faults.add(section.node, f"{section.name}: must have exactly one of tensor_map, buffer, value, bytes")
+            return Argument()
+        argument = getattr(self, f"_argument_{forms[0]}")(section)
+        section.finish()
+        assert isinstance(argument, Argument)
+        return argument
+
+    def _argument_tensor_map(self, section: Section) -> Argument:
+        return Argument(tensor_map=section.choice("tensor_map", self.maps or ["(no tensor maps)"]))
+
+    def _argument_buffer(self, section: Section) -> Argument:
+        return Argument(buffer=self._known_buffer(section, "buffer"), offset=section.integer("offset", 0))
+
+    def _argument_value(self, section: Section) -> Argument:
+        from umma_probe.errors import ConfigError
+        from umma_probe.harness.launch_case.dtypes import from_values
+
+        value = section.raw("value")
+        type_ = CASE_TYPES.get(section.choice("dtype", CASE_TYPES))
+        if type_ is None:
+            return Argument()
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            section.fault("value", f"is {value!r}, must be a number")
+            return Argument()
+        try:
+            if type_.format is None:
+                return Argument(data=int(value).to_bytes(type_.word.itemsize, "little", signed=type_.word.kind == "i"))
+            return Argument(data=bytes(from_values(np.array([value]), type_)))
+        except (ConfigError, OverflowError) as error:
+            section.fault("value", f"is {value!r}, must fit {type_.name}: {error}")
+            return Argument()
+
+    def _argument_bytes(self, section: Section) -> Argument:
+        text = section.text("bytes").replace(" ", "").replace("_", "")
+        try:
+            data = bytes.fromhex(text)
+        except ValueError:
+            section.fault("bytes", "must be pairs of hex digits")
+            data = b""
+        pointers, maps = [], []
+        for entry in section.sections("pointers"):
+            at = entry.integer("at")
+            self._check_room(entry, at, 8, data)
+            pointers.append((at, self._known_buffer(entry, "buffer"), entry.integer("offset", 0)))
+            entry.finish()
+        for entry in section.sections("tensor_maps"):
+            at = entry.integer("at")
+            self._check_room(entry, at, 128, data)
+            maps.append((at, entry.choice("tensor_map", self.maps or ["(no tensor maps)"])))
+            entry.finish()
+        return Argument(data=data, pointers=tuple(pointers), maps=tuple(maps))
+
+    def _check_room(self, entry: Section, at: int, size: int, data: bytes) -> None:
+        if at + size > len(data):
+            entry.fault("at", f"is {at}: {size} bytes from there do not fit the struct of {len(data)} bytes")
+
+    def _expectation(self, section: Section) -> Expectation:
+        buffer = self._known_buffer(section, "buffer")
+        if ("file" in section) == ("value" in section):
+            self.faults.add(section.node, f"{section.name}: must have exactly one of file, value")
+        file = self._file(section, "file") if "file" in section else None
+        expression = section.text("value", "")
+        spec = self.buffers.get(buffer)
+        if file is not None and file.is_file() and spec is not None:
+            actual = np.load(file, allow_pickle=False).nbytes if file.suffix == ".npy" else file.stat().st_size
+            if actual != spec.size_bytes:
+                section.fault("file", f"{file.name} has {actual} bytes, must have {spec.size_bytes}")
+        expectation = Expectation(buffer, file, expression, section.number("rtol", 0), section.number("atol", 0),
+                                  str(section.raw("about", "") or ""))  # fmt: skip
+        section.finish()
+        return expectation
+
+
+def _dims(section: Section, key: str) -> tuple[int, int, int]:
+    sizes = section.integers(key, length=(1, 3), low=1)
+    x, y, z = [*sizes, 1, 1, 1][:3]
+    return x, y, z
