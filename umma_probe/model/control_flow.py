@@ -13,16 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def immediate_post_dominators(successors: Sequence[Sequence[int]]) -> list[int | None]:
+def immediate_post_dominators(
+    successors: Sequence[Sequence[int]], aborts: frozenset[int] = frozenset()
+) -> list[int | None]:
     """For each node the nearest node that every path to the exit passes through.
 
     :param successors: node -> successor nodes; a node with none leaves the graph.
+    :param aborts: nodes that end the whole kernel (``trap``): who goes there meets nobody, so it does not count.
     :return: None where that node is the exit itself, or where no path leads out (an endless loop).
     """
     count = len(successors)
     exit_node = count
     predecessors: list[list[int]] = [[] for _ in range(count + 1)]
-    forward: list[list[int]] = [list(s) if s else [exit_node] for s in successors]
+    forward: list[list[int]] = [
+        list(s) if s else ([] if node in aborts else [exit_node]) for node, s in enumerate(successors)
+    ]
     for node, targets in enumerate(forward):
         for target in targets:
             predecessors[target].append(node)

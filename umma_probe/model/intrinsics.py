@@ -1,8 +1,16 @@
-"""Functions that the driver supplies to device code: ``vprintf`` and ``__assertfail``."""
+"""Functions that the driver supplies to device code: ``vprintf`` and ``__assertfail``. ``malloc``, ``free`` are refused.
+
+``vprintf`` takes a format string and a buffer of arguments, each aligned to its own size: integers as wide as their
+length modifier says, floating values as doubles, strings as pointers (CUDA C++ Programming Guide, "Formatted Output").
+"""
 
 from __future__ import annotations
 
+import re
+import struct
 from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from umma_probe.errors import DeviceError, NotModelled, unknown_name
 from umma_probe.registry import Registry
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
 Binder: TypeAlias = "Callable[[list[str], list[str], VariableLayout], Executor]"
 
 INTRINSICS: Registry[Binder] = Registry("device function")
+_MAX_STRING = 4096
 
 
 def intrinsic(name: str, results: list[str], arguments: list[str], layout: VariableLayout) -> Executor:
@@ -30,11 +39,140 @@ def intrinsic(name: str, results: list[str], arguments: list[str], layout: Varia
     return binder(results, arguments, layout)
 
 
+# ---------------------------------------------------------------------- memory of one thread
+def _read(f: Frame, space: str, address: int, size: int) -> bytes:
+    """Bytes that the one running thread sees, read one by one: no alignment is asked of them."""
+    load = f.launch.memory.load
+    return bytes(int(load(f, space, np.array([address + i]), 1)[0, 0]) for i in range(size))
+
+
+def _argument(f: Frame, layout: VariableLayout, name: str) -> int:
+    variable = layout.variables[name]
+    return int.from_bytes(_read(f, "local", variable.address, variable.size_bytes), "little")
+
+
+def _string(f: Frame, address: int) -> str:
+    data = bytearray()
+    while len(data) < _MAX_STRING:
+        (byte,) = _read(f, "generic", address + len(data), 1)
+        if byte == 0:
+            break
+        data.append(byte)
+    return data.decode("utf-8", "replace")
+
+
+def _one_by_one(run: Callable[[Frame, int], None]) -> Executor:
+    """Call ``run(f, thread)`` with each running thread selected alone."""
+
+    def execute(f: Frame) -> None:
+        sel, threads = f.sel, f.threads.tolist()
+        for thread in threads:
+            f.select(slice(thread, thread + 1))
+            run(f, thread)
+        f.select(sel)
+
+    return execute
+
+
+# ---------------------------------------------------------------------- vprintf
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+)?)?(hh|h|ll|l|j|z|t)?([diouxXcsfFeEgGaAp%])")
+_WIDE = ("l", "ll", "j", "z", "t")
+
+
+class _Arguments:
+    """The argument buffer of one call."""
+
+    def __init__(self, f: Frame, address: int) -> None:
+        self._frame = f
+        self._base = address
+        self._offset = 0
+
+    def take(self, size: int) -> bytes:
+        self._offset = -(-self._offset // size) * size
+        data = _read(self._frame, "generic", self._base + self._offset, size)
+        self._offset += size
+        return data
+
+    def integer(self, size: int, *, signed: bool) -> int:
+        return int.from_bytes(self.take(size), "little", signed=signed)
+
+    def double(self) -> float:
+        return float(struct.unpack("<d", self.take(8))[0])
+
+
+def format_text(f: Frame, text: str, buffer: int) -> tuple[str, int]:
+    """``printf`` of ``text`` with the arguments at ``buffer``: (result, number of arguments)."""
+    arguments = _Arguments(f, buffer)
+    taken = 0
+
+    def convert(match: re.Match[str]) -> str:
+        nonlocal taken
+        flags, width, precision, length, kind = match.groups()
+        if kind == "%":
+            return "%"
+        spec = "%" + flags
+        for prefix, field in (("", width), (".", precision)):
+            if field == "*":
+                field = str(arguments.integer(4, signed=True))
+            if field is not None:
+                spec += prefix + field
+        taken += 1
+        return _convert_one(f, arguments, spec, length, kind)
+
+    return _CONVERSION.sub(convert, text), taken
+
+
+def _convert_one(f: Frame, arguments: _Arguments, spec: str, length: str | None, kind: str) -> str:
+    size = 8 if length in _WIDE else 4
+    match kind:
+        case "d" | "i":
+            return (spec + "d") % arguments.integer(size, signed=True)
+        case "u" | "o" | "x" | "X":
+            return (spec + kind.replace("u", "d")) % arguments.integer(size, signed=False)
+        case "c":
+            return (spec + "c") % (arguments.integer(4, signed=False) & 0xFF)
+        case "s":
+            return (spec + "s") % _string(f, arguments.integer(8, signed=False))
+        case "p":
+            return (spec + "s") % hex(arguments.integer(8, signed=False))
+        case "a" | "A":
+            return (spec + "s") % arguments.double().hex()
+        case _:
+            return (spec + kind) % arguments.double()
+
+
+def _vprintf(results: list[str], arguments: list[str], layout: VariableLayout) -> Executor:
+    def run(f: Frame, thread: int) -> None:
+        text, count = format_text(f, _string(f, _argument(f, layout, arguments[0])), _argument(f, layout, arguments[1]))
+        f.launch.print(text)
+        if results:
+            place = np.array([layout.variables[results[0]].address])
+            f.launch.memory.store(f, "local", place, np.array([[count]], np.uint32))
+
+    return _one_by_one(run)
+
+
+# ---------------------------------------------------------------------- the others
 def _assert_fail(results: list[str], arguments: list[str], layout: VariableLayout) -> Executor:
-    def run(f: Frame) -> None:
-        f.fault(DeviceError, "assertion failed in device code (__assertfail)")
+    def run(f: Frame, thread: int) -> None:
+        message, file, line, function, _ = (_argument(f, layout, name) for name in arguments)
+        f.fault(
+            DeviceError,
+            f"{_string(f, file)}:{line}: {_string(f, function)}: assertion '{_string(f, message)}' failed",
+            thread,
+        )
 
-    return run
+    return _one_by_one(run)
 
 
+def _refused(name: str) -> Binder:
+    def bind(results: list[str], arguments: list[str], layout: VariableLayout) -> Executor:
+        raise NotModelled(f"{name} in device code", hint="the model has no device heap; pass a buffer to the kernel")
+
+    return bind
+
+
+INTRINSICS.add("vprintf", _vprintf)
 INTRINSICS.add("__assertfail", _assert_fail)
+for _name in ("malloc", "free"):
+    INTRINSICS.add(_name, _refused(_name))

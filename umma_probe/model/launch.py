@@ -78,6 +78,8 @@ class Launch:
     """Grows with everything that another strand could see."""
     clock: int = 0
     findings: dict[tuple[str, int], Finding] = field(default_factory=dict)
+    printed: list[str] = field(default_factory=list)
+    """What the kernel said by printf, a call each."""
     reviews: dict[tuple[str, int], Finding] = field(default_factory=dict)
     """Legal, but worth a second look: for instance a register dependence in place of tcgen05.wait::ld."""
 
@@ -258,6 +260,12 @@ class Launch:
     def review(self, rule: str, message: str, thread: int) -> None:
         """Record something legal that deserves a look."""
         _record(self, self.reviews, rule, message, thread)
+
+    def print(self, text: str) -> None:
+        """Device code called printf."""
+        self.printed.append(text)
+        if self.on_trace is not None:
+            self.on_trace(text.rstrip("\n"))
 
     def note_tcgen05_fence(self, f: Frame, side: str) -> None:
         """A ``tcgen05.fence`` was executed: an event for traces."""

@@ -223,7 +223,8 @@ def _add_control_flow(program: Program, scopes: Sequence[FunctionScope]) -> None
     for scope in scopes:
         base, end = scope.base, scope.exit_pc
         successors = [[t - base for t in _successors(steps[pc])] for pc in range(base, end + 1)]
-        for offset, join in enumerate(immediate_post_dominators(successors)):
+        aborts = frozenset(pc - base for pc in range(base, end + 1) if _aborts(steps[pc]))
+        for offset, join in enumerate(immediate_post_dominators(successors, aborts)):
             if join is None:
                 continue
             if len(successors[offset]) > 1 or steps[base + offset].guard is not None:
@@ -233,11 +234,20 @@ def _add_control_flow(program: Program, scopes: Sequence[FunctionScope]) -> None
     program.joins = frozenset(joins)
 
 
+def _aborts(step: Step) -> bool:
+    """Whether the kernel ends here with an error."""
+    instruction = step.instruction
+    fails = instruction.opcode == "trap" or (
+        instruction.opcode == "call" and step.control is Control.STRAIGHT and callee_name(instruction) == "__assertfail"
+    )
+    return fails and step.guard is None
+
+
 def _successors(step: Step) -> list[int]:
     opcode = step.instruction.opcode
     following = [step.pc + 1]
     if step.control is not Control.BRANCH or opcode == "call":
-        return [] if opcode == "trap" and step.guard is None else following
+        return [] if _aborts(step) else following
     targets = list(step.targets)
     if opcode == "ret" and step.targets and step.targets[0] == step.pc:
         targets = []
