@@ -1,0 +1,160 @@
+"""The one face of a device: compile, allocate, launch, read back. The model and a GPU both have it.
+
+Arguments of a launch are, in order: buffers of this device (a pointer), NumPy scalars (by their own width), bytes (a
+struct by value), and objects that give their bytes with ``tobytes()`` (a tensor map). A plain Python number has
+no width and is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from umma_probe.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import numpy as np
+    import numpy.typing as npt
+
+DEFAULT_TIMEOUT_S = 60.0
+Dims = int | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A sanitizer's word: a finding, or something legal that is worth a second look."""
+
+    rule: str
+    message: str
+    where: str
+    actor: str
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class LaunchOutcome:
+    """A launch that finished."""
+
+    seconds: float
+    """On the model wall time, on a GPU time between two events around the kernel."""
+    findings: tuple[Note, ...] = ()
+    reviews: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class TmemSnapshot:
+    """Tensor Memory of one CTA when it exited: (lanes, columns) words, and which of them were ever written."""
+
+    words: npt.NDArray[np.uint32]
+    written: npt.NDArray[np.bool_]
+
+    @property
+    def lanes(self) -> int:
+        """128."""
+        return int(self.words.shape[0])
+
+    @property
+    def columns(self) -> int:
+        """512."""
+        return int(self.words.shape[1])
+
+
+@dataclass(frozen=True)
+class DeviceIdentity:
+    """What a report says about the device."""
+
+    kind: str
+    """``model`` or ``cuda``."""
+    name: str
+    arch: str
+    driver: str | None = None
+    reason: str = ""
+    """Why it was chosen, where that needs a word."""
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+class Buffer(Protocol):
+    """Device memory."""
+
+    @property
+    def address(self) -> int:
+        """The device address."""
+        ...
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy on the host."""
+        ...
+
+
+class Kernel(Protocol):
+    """One entry point."""
+
+    def launch(
+        self,
+        *,
+        grid: Dims,
+        block: Dims,
+        cluster: Dims | None = None,
+        dynamic_smem: int = 0,
+        args: Sequence[Any] = (),
+        timeout: float | None = DEFAULT_TIMEOUT_S,
+    ) -> LaunchOutcome:
+        """Run it to its end.
+
+        :raises UmmaProbeError: what it ran into; ``ConfigError`` if nothing ran.
+        """
+        ...
+
+
+class Module(Protocol):
+    """Loaded code: ``module["entry"]``."""
+
+    def __getitem__(self, entry: str) -> Kernel: ...
+
+
+class Device(Protocol):
+    """What a probe runs on."""
+
+    @property
+    def identity(self) -> DeviceIdentity:
+        """What it is."""
+        ...
+
+    def compile(
+        self, source: str, name: str = "kernel.cu", *, options: Sequence[str] = (), include_dirs: Sequence[Path] = ()
+    ) -> Module:
+        """Compile CUDA C++ and load it.
+
+        :raises CompileError: NVRTC refused the source.
+        """
+        ...
+
+    def load_ptx(self, text: str, name: str = "<ptx>") -> Module:
+        """Load PTX."""
+        ...
+
+    def array(self, values: npt.NDArray[Any]) -> Buffer:
+        """Device memory with a copy of ``values``."""
+        ...
+
+    def tmem(self, cta: int = 0) -> TmemSnapshot:
+        """Tensor Memory that the last launch left; the model's alone.
+
+        :raises ConfigError: there is none.
+        """
+        ...
+
+
+def dims(what: str, value: Dims) -> tuple[int, int, int]:
+    """One to three positive sizes, x first; the rest are 1.
+
+    :raises ConfigError: more than three, none, or one below 1.
+    """
+    sizes = (value,) if isinstance(value, int) else tuple(value)
+    if not 1 <= len(sizes) <= 3 or any(int(size) < 1 for size in sizes):
+        raise ConfigError(f"{what} is {value!r}, must be one to three integers of at least 1")
+    x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]
+    return x, y, z

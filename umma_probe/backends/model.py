@@ -1,0 +1,236 @@
+"""The model as a device: NVRTC makes PTX from the same source, the CPU machine executes it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from umma_probe.backends.base import DEFAULT_TIMEOUT_S, DeviceIdentity, Dims, LaunchOutcome, Note, TmemSnapshot, dims
+from umma_probe.errors import ConfigError, DeviceTimeout
+from umma_probe.model.async_engine import Policy
+from umma_probe.model.launch import LaunchConfig
+from umma_probe.model.machine import LoadedModule, Machine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from umma_probe.model.launch import Finding, Launch
+    from umma_probe.model.memory import Allocation
+
+
+class ModelBuffer:
+    """Global memory of the model; freed with the object."""
+
+    def __init__(self, machine: Machine, values: npt.NDArray[Any], label: str) -> None:
+        self._machine = machine
+        self.shape = values.shape
+        self.dtype = values.dtype
+        self._allocation: Allocation = machine.memory.allocate(max(values.nbytes, 1), label)
+        self.copy_from(values)
+
+    @property
+    def address(self) -> int:
+        """Of the first byte."""
+        return self._allocation.address
+
+    @property
+    def nbytes(self) -> int:
+        """Size."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy, also of bytes that were never written."""
+        data = self._machine.memory.read(self.address, self.nbytes)
+        return np.frombuffer(bytes(data), self.dtype).reshape(self.shape).copy()
+
+    def copy_from(self, values: npt.NDArray[Any]) -> None:
+        """Overwrite with ``values``, of the same size in bytes."""
+        data = np.ascontiguousarray(values)
+        if data.nbytes != self.nbytes:
+            raise ConfigError(f"copy_from: the array has {data.nbytes} bytes, must have {self.nbytes}")
+        if data.nbytes:
+            self._machine.memory.write(self.address, data.reshape(-1).view(np.uint8))
+
+    def __del__(self) -> None:
+        allocation = getattr(self, "_allocation", None)
+        if allocation is not None:
+            self._machine.memory.free(allocation)
+
+
+class ModelDevice:
+    """A machine of the model.
+
+    :param arch: ``sm_100a`` and the like.
+    :param policy: ``eager``, ``lazy`` or ``random:SEED``: when operations in flight take effect. May be set between
+        launches.
+    :param reason: why the model was chosen, for reports.
+    :raises ConfigError: unknown architecture or policy.
+    """
+
+    def __init__(self, arch: str = "sm_100a", policy: str = "eager", reason: str = "") -> None:
+        self._machine = Machine(arch)
+        self.policy = policy
+        self._reason = reason
+        self._buffers = 0
+        self._last: Launch | None = None
+
+    @property
+    def policy(self) -> str:
+        """When operations in flight take effect."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, text: str) -> None:
+        Policy.parse(text)
+        self._policy = text
+
+    @property
+    def identity(self) -> DeviceIdentity:
+        """What it is."""
+        return DeviceIdentity("model", "CPU model", self._machine.arch.name, reason=self._reason)
+
+    def compile(
+        self, source: str, name: str = "kernel.cu", *, options: Sequence[str] = (), include_dirs: Sequence[Path] = ()
+    ) -> ModelModule:
+        """Compile CUDA C++ to PTX and load that.
+
+        :raises CompileError: NVRTC refused the source.
+        :raises DeviceUnavailable: there is no NVRTC.
+        """
+        from umma_probe.gpu.nvrtc import compile_source
+
+        made = compile_source(
+            source, name, arch=self._machine.arch.name, kind="ptx", options=options, include_dirs=include_dirs
+        )
+        return self.load_ptx(made.ptx, f"{name} (PTX)")
+
+    def load_ptx(self, text: str, name: str = "<ptx>") -> ModelModule:
+        """Parse PTX and place its variables.
+
+        :raises PtxSyntaxError: the text is not PTX.
+        """
+        return ModelModule(self, self._machine.load(text, name))
+
+    def array(self, values: npt.NDArray[Any]) -> ModelBuffer:
+        """Device memory with a copy of ``values``."""
+        self._buffers += 1
+        return ModelBuffer(self._machine, np.asarray(values), f"array {self._buffers}")
+
+    def tmem(self, cta: int = 0) -> TmemSnapshot:
+        """Tensor Memory of one CTA when it exited in the last launch.
+
+        :raises ConfigError: no launch yet, or no such CTA.
+        """
+        if self._last is None:
+            raise ConfigError("tmem: nothing was launched on this device yet")
+        snapshots = self._last.tmem_snapshots
+        if cta not in snapshots:
+            raise ConfigError(f"tmem: cta is {cta}, must be one of {len(snapshots)} recorded, from 0")
+        words, written = snapshots[cta]
+        return TmemSnapshot(words, written)
+
+    def run(
+        self, module: LoadedModule, entry: str, config: LaunchConfig, arguments: list[bytes], timeout: float | None
+    ) -> LaunchOutcome:
+        """Execute one launch; Tensor Memory snapshots stay until the next."""
+        start = time.perf_counter()
+        self._last = None
+        with _watchdog(timeout, entry):
+            self._last = self._machine.launch(module, entry, config, arguments, self._policy)
+        seconds = time.perf_counter() - start
+        return LaunchOutcome(seconds, _notes(self._last.findings.values()), _notes(self._last.reviews.values()))
+
+
+class ModelModule:
+    """Loaded PTX; ``module["entry"]`` is a kernel."""
+
+    def __init__(self, device: ModelDevice, module: LoadedModule) -> None:
+        self._device = device
+        self.module = module
+
+    def entries(self) -> list[str]:
+        """Names of the kernels."""
+        return self.module.entries
+
+    def __getitem__(self, entry: str) -> ModelKernel:
+        self.module.program(entry)  # an unknown name, or what the model lacks, shows here
+        return ModelKernel(self._device, self.module, entry)
+
+
+class ModelKernel:
+    """One entry point."""
+
+    def __init__(self, device: ModelDevice, module: LoadedModule, entry: str) -> None:
+        self._device = device
+        self._module = module
+        self._entry = entry
+
+    def launch(
+        self,
+        *,
+        grid: Dims,
+        block: Dims,
+        cluster: Dims | None = None,
+        dynamic_smem: int = 0,
+        args: Sequence[Any] = (),
+        timeout: float | None = DEFAULT_TIMEOUT_S,
+    ) -> LaunchOutcome:
+        """Run it to its end; see ``Kernel.launch``."""
+        required = self._module.program(self._entry).required_cluster
+        shape = dims("cluster", cluster) if cluster is not None else required or (1, 1, 1)
+        config = LaunchConfig(dims("grid", grid), dims("block", block), shape, int(dynamic_smem), cluster is not None)
+        data = [argument_bytes(index, argument, self._entry) for index, argument in enumerate(args)]
+        return self._device.run(self._module, self._entry, config, data, timeout)
+
+
+def argument_bytes(index: int, argument: Any, kernel: str) -> bytes:
+    """The bytes that a kernel gets for one argument.
+
+    :raises ConfigError: a type without a width, such as a Python int.
+    """
+    if isinstance(argument, bytes | bytearray | memoryview):
+        return bytes(argument)
+    if isinstance(argument, ModelBuffer):
+        return argument.address.to_bytes(8, "little")
+    if isinstance(argument, np.generic) or (hasattr(argument, "tobytes") and not isinstance(argument, np.ndarray)):
+        return bytes(argument.tobytes())
+    raise ConfigError(
+        f"argument {index} of kernel '{kernel}' is a {type(argument).__name__}, "
+        "must be a buffer of this device, a NumPy scalar, bytes or a tensor map",
+        hint="np.int32(256) instead of 256; dev.array(x) instead of x",
+    )
+
+
+def _notes(findings: Iterable[Finding]) -> tuple[Note, ...]:
+    return tuple(Note(note.rule, note.message, note.where, note.actor, note.count) for note in findings)
+
+
+@contextmanager
+def _watchdog(timeout: float | None, entry: str) -> Iterator[None]:
+    """Raise ``DeviceTimeout`` inside the block after that many seconds; only where the process can have an alarm."""
+    alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if timeout is None or not alarm:
+        yield
+        return
+
+    def expire(*_: object) -> None:
+        raise DeviceTimeout(
+            f"kernel '{entry}' on the model: not finished after {timeout:g} s",
+            hint="--timeout gives it more; a kernel that spins without end looks the same",
+        )
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, timeout)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,71 @@
+"""``--target``: which device runs the kernel. ``auto`` takes the first GPU that can, else the model, and says why."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from umma_probe.errors import ConfigError, DeviceUnavailable
+from umma_probe.spec.machine import ARCHS
+from umma_probe.spec.machine import arch as arch_row
+
+if TYPE_CHECKING:
+    from umma_probe.backends.base import Device
+
+DEFAULT_MODEL_ARCH = "sm_100a"
+_CUDA = re.compile(r"cuda(?::(\d+))?")
+
+
+def open_target(target: str = "auto", *, arch: str = "", policy: str = "eager", needs_tmem: bool = False) -> Device:
+    """Open a device.
+
+    :param target: ``auto``, ``model``, ``cuda`` or ``cuda:N``.
+    :param arch: to compile for; empty for the GPU's own, ``sm_100a`` on the model.
+    :param policy: of the model: ``eager``, ``lazy`` or ``random:SEED``.
+    :param needs_tmem: refuse what has no Tensor Memory.
+    :raises ConfigError: no such target, architecture or policy.
+    :raises DeviceUnavailable: the target is not here, or lacks Tensor Memory.
+    """
+    match = _CUDA.fullmatch(target)
+    if target not in ("auto", "model") and match is None:
+        raise ConfigError(f"target is '{target}', must be auto, model, cuda or cuda:N")
+    if arch:
+        _check_arch(arch, needs_tmem)
+    if match is not None:
+        return _open_gpu(int(match[1] or 0), arch, needs_tmem)
+    reason = ""
+    if target == "auto":
+        found = _first_gpu(arch, needs_tmem)
+        if isinstance(found, int):
+            return _open_gpu(found, arch, needs_tmem)
+        reason = found
+    from umma_probe.backends.model import ModelDevice
+
+    return ModelDevice(arch or DEFAULT_MODEL_ARCH, policy, reason)
+
+
+def _check_arch(arch: str, needs_tmem: bool) -> None:
+    row = arch_row(arch)
+    if needs_tmem and not row.has_tmem:
+        known = ", ".join(row.name for row in ARCHS.values() if row.has_tmem)
+        raise DeviceUnavailable(f"{arch} has no Tensor Memory, must be one of {known}", ref=str(row.refs[0]))
+
+
+def _open_gpu(ordinal: int, arch: str, needs_tmem: bool) -> Device:
+    from umma_probe.backends.gpu import CudaDevice
+
+    device = CudaDevice(ordinal, arch)
+    if needs_tmem and not device.gpu.info.has_tensor_memory:
+        raise DeviceUnavailable(device.gpu.info.why_not(), hint="--target model runs it on the CPU")
+    return device
+
+
+def _first_gpu(arch: str, needs_tmem: bool) -> int | str:
+    """The index of a GPU that can run the kernel, or in one line why there is none."""
+    from umma_probe.gpu.info import Absent, probe_environment
+
+    environment = probe_environment()
+    if needs_tmem or arch:
+        found = environment.first_gpu(arch)
+        return found.reason if isinstance(found, Absent) else found.index
+    return environment.no_gpu.reason if environment.no_gpu is not None else environment.gpus[0].index

@@ -1,0 +1,128 @@
+"""Why a layout probe failed: the simplest cause that the observation itself proves, never a guess.
+
+The causes are told apart by what the cells hold: the two readbacks against each other first (if they differ, nothing is
+known about the MMA), then sentinel, zero, another element, or no element at all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.harness.fills import sentinel_origin
+from umma_probe.harness.occupancy import Observation, columns, lanes
+from umma_probe.record.schema import CellState, Diagnosis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from umma_probe.harness.occupancy import Words
+
+
+def diagnose_layout(
+    observed: Observation, readbacks: Sequence[tuple[str, Words]], recovered: str, expected: str
+) -> Diagnosis | None:
+    """The cause, or None where the observation is as expected.
+
+    :param readbacks: name and words (passes, lanes, columns) of each readback.
+    :param recovered, expected: names of layouts.
+    """
+    return (
+        _readback_mismatch(readbacks)
+        or _another_layout(observed, recovered, expected)
+        or _not_written(observed)
+        or _written_zero(observed)
+        or _misplaced(observed)
+        or _wrong_values(observed)
+        or _unexpected(observed)
+    )
+
+
+def _readback_mismatch(readbacks: Sequence[tuple[str, Words]]) -> Diagnosis | None:
+    (name, words), (other_name, other) = readbacks
+    differs = (words != other).any(axis=0)
+    if not differs.any():
+        return None
+    evidence = [f"{name} and {other_name} differ in {int(differs.sum())} cells, columns {columns(differs)}"]
+    lane, column = (int(index) for index in np.argwhere(differs)[0])
+    for label, found in ((name, words), (other_name, other)):
+        word = int(found[0, lane, column])
+        origin = sentinel_origin(word)
+        known = f", the sentinel of lane {origin[0]}, column {origin[1]}" if origin else ""
+        evidence.append(f"lane {lane}, column {column}: {label} read {word:#010x}{known}")
+    return Diagnosis(
+        "the two readbacks differ: a tcgen05.ld shape reads other cells than documented", "certain", evidence
+    )
+
+
+def _another_layout(observed: Observation, recovered: str, expected: str) -> Diagnosis | None:
+    if recovered in ("none", expected):
+        return None
+    evidence = [
+        f"all {observed.found_m.max() + 1} x {observed.found_n.max() + 1} elements lie as in layout {recovered}"
+    ]
+    return Diagnosis(f"the accumulator lies in layout {recovered}, not {expected}", "certain", evidence)
+
+
+def _not_written(observed: Observation) -> Diagnosis | None:
+    missing = observed.at(CellState.MISSING)
+    if not missing.any():
+        return None
+    all_of_it = bool((missing == observed.expected).all())
+    evidence = [f"{int(missing.sum())} of {int(observed.expected.sum())} expected cells still hold the sentinel: "
+                f"columns {columns(missing)}, lanes {lanes(missing)}"]  # fmt: skip
+    if all_of_it:
+        return Diagnosis("the MMA wrote nothing where D was expected", "certain", evidence)
+    return Diagnosis("cells of D were not written", "certain", evidence)
+
+
+def _written_zero(observed: Observation) -> Diagnosis | None:
+    zero = observed.at(CellState.ZERO)
+    if not zero.any():
+        return None
+    evidence = [
+        f"{int(zero.sum())} cells were written, with zero: columns {columns(zero)}, lanes {lanes(zero)}",
+        "no operand is zero in this probe, so what was fetched for these elements is not what was staged",
+    ]
+    return Diagnosis("cells were written as zero: an operand has holes, the layout has none", "likely", evidence)
+
+
+def _misplaced(observed: Observation) -> Diagnosis | None:
+    misplaced = observed.at(CellState.MISPLACED)
+    if not misplaced.any() or observed.at(CellState.WRONG).any():
+        return None
+    evidence = [f"{int(misplaced.sum())} cells hold another element of D: columns {columns(misplaced)}"]
+    evidence += [
+        f"lane {cell.lane}, column {cell.column}: expected {_pair(cell.expected)}, found {_pair(cell.actual)}"
+        for cell in observed.cells().misplaced[:3]
+    ]
+    return Diagnosis("elements of D are permuted", "certain", evidence)
+
+
+def _wrong_values(observed: Observation) -> Diagnosis | None:
+    wrong = observed.at(CellState.WRONG)
+    if not wrong.any():
+        return None
+    axes = []
+    if (observed.found_m[wrong] == observed.expected_m[wrong]).all():
+        axes.append("the row pass is right, so A was fetched as staged: look at B")
+    if (observed.found_n[wrong] == observed.expected_n[wrong]).all():
+        axes.append("the column pass is right, so B was fetched as staged: look at A")
+    evidence = [f"{int(wrong.sum())} cells name no element of D: columns {columns(wrong)}, lanes {lanes(wrong)}", *axes]
+    return Diagnosis("an operand was not fetched as it was staged (descriptor, swizzle, major-ness or type)", "likely",
+                     evidence)  # fmt: skip
+
+
+def _unexpected(observed: Observation) -> Diagnosis | None:
+    unexpected = observed.at(CellState.UNEXPECTED)
+    if not unexpected.any():
+        return None
+    evidence = [
+        f"{int(unexpected.sum())} cells outside D changed: columns {columns(unexpected)}, lanes {lanes(unexpected)}"
+    ]
+    return Diagnosis("something wrote outside the accumulator", "certain", evidence)
+
+
+def _pair(element: list[int] | None) -> str:
+    return "no element" if element is None else f"({element[0]}, {element[1]})"

@@ -1,0 +1,77 @@
+"""From the raw registers of a readback to words by lane and column.
+
+The kernel (``probes/dump.cuh``) covers all of Tensor Memory with one ``tcgen05.ld`` shape and writes
+``[instruction][warp][thread][register]``. Warp w reads lanes 32w to 32w + 31; shapes of 16 lanes take two instructions
+for the same columns, lower half first. Which cell a register came from is decided here, by ``layouts.tmem_ldst``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from umma_probe.errors import ConfigError
+from umma_probe.layouts.tmem_ldst import LdStSpec, ldst_map, parse
+from umma_probe.spec.machine import TMEM_COLUMNS, TMEM_LANES
+
+WARPS = 4
+THREADS = 32
+_PARTITION = 32
+"""Lanes that one warp reaches."""
+
+
+@dataclass(frozen=True)
+class Readback:
+    """One way of reading all of Tensor Memory back."""
+
+    spec: LdStSpec
+
+    @property
+    def halves(self) -> int:
+        """Instructions for the same columns."""
+        return _PARTITION // self.spec.shape.lanes
+
+    @property
+    def columns(self) -> int:
+        """Columns that one instruction reads."""
+        return THREADS * self.spec.registers // self.spec.shape.lanes
+
+    @property
+    def dump_shape(self) -> tuple[int, int, int, int]:
+        """(instructions, warps, threads, registers)."""
+        return TMEM_COLUMNS // self.columns * self.halves, WARPS, THREADS, self.spec.registers
+
+    @property
+    def defines(self) -> tuple[str, int]:
+        """Shape and registers, as the kernel's macros want them."""
+        return self.spec.shape.value, self.spec.registers
+
+    def words(self, dump: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        """Tensor Memory, shape (128, 512), from a dump of ``dump_shape``."""
+        held = ldst_map(self.spec.shape, self.spec.num)
+        instruction, warp, thread, register = np.indices(self.dump_shape, sparse=True)
+        lane = _PARTITION * warp + self.spec.shape.lanes * (instruction % self.halves) + held.lane[thread, register]
+        column = instruction // self.halves * self.columns + held.column[thread, register]
+        words = np.zeros((TMEM_LANES, TMEM_COLUMNS), np.uint32)
+        words[np.broadcast_to(lane, dump.shape), np.broadcast_to(column, dump.shape)] = dump
+        return words
+
+    def __str__(self) -> str:
+        return str(self.spec)
+
+
+def parse_readbacks(text: str, first: str = "32x32b.x32") -> tuple[Readback, Readback]:
+    """The two readbacks: ``16x256b.x4`` is the second beside the usual first, ``SHAPE.xN,SHAPE.xN`` gives both.
+
+    :raises ConfigError: not of that form, or packed.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 2:
+        raise ConfigError(f"readback is '{text}', must be one or two of SHAPE.xNUM")
+    specs = [parse(part) for part in ([first, *parts] if len(parts) == 1 else parts)]
+    for spec in specs:
+        if spec.pack:
+            raise ConfigError(f"readback is {spec}, must be without pack::16b: it would drop the high halves")
+    return Readback(specs[0]), Readback(specs[1])

@@ -1,0 +1,1 @@
+"""One module for each probe: ``prepare(params, arch) -> Experiment``."""
