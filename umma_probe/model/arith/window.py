@@ -13,9 +13,10 @@ that are set in A and B; whether it holds for one sum, from the lowest bit of it
 *Few sums are cut.* These are gathered and done term by term in float64, which holds the product of any two elements: 22
 significant bits from ``2^-266`` to ``2^256``, with scales ``2^-520`` to ``2^510``.
 
-*Many are cut.* Term by term for all, in float32 if every bit of the operands and of their products is in the middle of
-its range: a product has at most 22 bits (11 times 11), scaling by a power of two is exact, and what underflows was
-below one unit. The units of one term are at most ``(2 - 2^-10)^2 * 2^25 < 2^31 / 16``: sixteen of them fit an int32.
+*Many are cut.* Term by term for all; in float32 if no operand is near its upper end (none has bits below ``2^-143``)
+and every bit of every product is in the middle of its range. A product has at most 22 bits (11 times 11), scaling by a
+power of two is exact, and what underflows was below one unit. The units of one term are at most
+``(2 - 2^-10)^2 * 2^25 < 2^31 / 16``, so that sixteen of them fit an int32.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _LOWEST = -600
 """Below the raw exponent of every nonzero term: twice -126, and twice -127 for the scales."""
 _F32_SAFE = 100
-"""What has all bits within +-this is a normal float32 number, and so are the powers that scale such products."""
+"""A product with all bits within +-this is a normal float32 number, and so are the powers that scale it."""
 _TERMS_PER_INT32 = 16
 _BLOCK = 8192
 """Sums that are worked on together, so that the scratch arrays stay in the cache."""
@@ -87,8 +88,8 @@ def sum_where_cut(a: Operand, b: Operand, scale: NDArray[np.float64], cut: NDArr
 
 def sum_term_by_term(a: Operand, b: Operand, up: NDArray[np.int16]) -> NDArray[np.float64]:
     """The (M, N) sums of the products, each cut off to a multiple of ``2^-up``."""
-    lowest_bit = min(a.lowest_bit, b.lowest_bit, a.lowest_bit + b.lowest_bit)
-    narrow = lowest_bit >= -_F32_SAFE and max(a.highest, b.highest, a.highest + b.highest) <= _F32_SAFE
+    highest = max(a.highest, b.highest, a.highest + b.highest)
+    narrow = a.lowest_bit + b.lowest_bit >= -_F32_SAFE and highest <= _F32_SAFE
     factor = power_of_two_f32(up) if narrow else power_of_two(up)
     units = _cut_units(a.values.astype(factor.dtype), b.values.astype(factor.dtype), factor)
     units *= power_of_two(-up)

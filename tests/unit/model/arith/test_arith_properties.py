@@ -165,23 +165,29 @@ def _cancelling(rng: np.random.Generator, form: Form) -> dict[str, np.ndarray]:
     """
     K, quarter = form.K, form.K // 4
     a, b = words(rng, (M, K), "e2m1", "any"), words(rng, (N, K), "e2m1", "any")
-    kept = rng.random(quarter) < 0.2
+    if rng.random() < 0.5:  # no large elements: the scales, not the products, set the window
+        a, b = a & 0b1011, b & 0b1011
+    if rng.random() < 0.5:  # few far below: their sums stay small
+        a[:, 2 * quarter :][rng.random((M, K - 2 * quarter)) < 0.8] = 0
+    kept = rng.random(quarter) < rng.choice([0.0, 0.2])
     a[:, quarter : 2 * quarter] = np.where(kept, a[:, quarter : 2 * quarter], a[:, :quarter] ^ 8)
     b[:, quarter : 2 * quarter] = np.where(kept, b[:, quarter : 2 * quarter], b[:, :quarter])
-    drop = int(rng.integers(5, 23))
     if form.scale_type == "ue4m3":
-        scale_a, scale_b = (rng.integers(0x70, 0x7F, (rows, form.scales)) for rows in (M, N))
-        low_a, low_b = (rng.integers(0x00, 0x48, (rows, form.scales // 2)) for rows in (M, N))
+        # the least product of subnormal scales is one bit below the window of the largest scales
+        scale_a, scale_b = (rng.integers(0x78, 0x7F, (rows, form.scales)) for rows in (M, N))
+        low_a, low_b = (rng.integers(0, rng.choice([8, 72]), (rows, form.scales // 2)) for rows in (M, N))
     else:
-        # every other time the result is a subnormal F32
-        middle = int(rng.choice([int(rng.integers(110, 140)), int(rng.integers(52, 58))]))
+        middle, drop, spread = int(rng.integers(110, 140)), int(rng.integers(5, 23)), 4
+        if rng.random() < 0.5:  # the result is a subnormal F32, the rest is near 2^-174
+            middle = int(rng.integers(53, 58))
+            drop, spread = middle - 127 + 88 + int(rng.integers(-1, 2)), 1
         scale_a, scale_b = (np.full((rows, form.scales), middle) for rows in (M, N))
-        low_a, low_b = (middle - drop + rng.integers(-3, 4, (rows, form.scales // 2)) for rows in (M, N))
+        low_a, low_b = (middle - drop + rng.integers(0, spread, (rows, form.scales // 2)) for rows in (M, N))
     for scale, low in ((scale_a, low_a), (scale_b, low_b)):
         scale[:, 1 : form.scales // 2] = scale[:, :1]
         scale[:, form.scales // 2 :] = low
     big = _exact(form, a, b, scale_a, scale_b, 2 * quarter)
-    choice = rng.integers(0, 4, (M, N))
+    choice = rng.integers(0, rng.choice([1, 2, 4]), (M, N))
     sized = np.ldexp(rng.uniform(-2, 2, (M, N)), rng.integers(-20, 8, (M, N))) * np.abs(big).max()
     c = np.choose(choice, [np.zeros((M, N)), -big, -big, sized]).astype(np.float32)
     return {
