@@ -21,6 +21,7 @@ from umma_probe.model.scheduler import Scheduler
 from umma_probe.model.special_registers import CtaPlace
 from umma_probe.model.strands import Strand
 from umma_probe.model.tmem import TensorMemory
+from umma_probe.model.transfer_groups import TransferGroups
 from umma_probe.model.warp_sync import WarpSync
 
 if TYPE_CHECKING:
@@ -113,6 +114,10 @@ class Launch:
         self.live_lanes = np.zeros(self.thread_count // 32, np.uint32)
         self._live_threads = np.zeros(self.slot_count, np.int64)
         self.warp_sync = WarpSync(self)
+        self.copy_groups = TransferGroups()
+        """Groups of ``cp.async``."""
+        self.bulk_groups = TransferGroups()
+        """Groups of ``cp.async.bulk`` and its kin."""
         self.named_barriers = NamedBarriers(self)
         self.cluster_barriers = ClusterBarriers(self)
         self._next_cluster = 0
@@ -186,6 +191,8 @@ class Launch:
         self.mbarriers.clear_slot(slot)
         self.cta_retired[slot] = True
         self.named_barriers.clear_slot(slot)
+        for groups in (self.copy_groups, self.bulk_groups):
+            groups.forget(slot * self.cta_threads, (slot + 1) * self.cta_threads)
         index = self.cta_index(slot)
         if len(self.tmem_snapshots) < 64:
             self.tmem_snapshots[index] = self.tmem.snapshot(slot)

@@ -1,0 +1,86 @@
+"""Groups of asynchronous copies: ``cp.async`` groups and bulk groups, each thread with its own.
+
+A thread collects the copies that it starts, commits them as a group, and waits until at most N of its newest groups are
+not complete (PTX ISA, "cp.async.wait_group", "cp.async.bulk.wait_group"). Every commit makes a group, an empty one too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from umma_probe.model.async_engine import AsyncOp
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One copy: the operation that reads its source and the one that writes its destination (or both in one)."""
+
+    read: AsyncOp
+    write: AsyncOp
+
+
+@dataclass(slots=True)
+class _ThreadGroups:
+    open: list[Transfer] = field(default_factory=list)
+    committed: list[list[Transfer]] = field(default_factory=list)
+    """Oldest first; groups known to be complete are dropped from the front."""
+
+
+class TransferGroups:
+    """The groups of all threads."""
+
+    def __init__(self) -> None:
+        self._threads: dict[int, _ThreadGroups] = {}
+
+    def _of(self, thread: int) -> _ThreadGroups:
+        found = self._threads.get(thread)
+        if found is None:
+            found = self._threads[thread] = _ThreadGroups()
+        return found
+
+    def add(self, threads: Iterable[int], transfer: Transfer) -> None:
+        """A copy that these threads started together."""
+        for thread in threads:
+            self._of(thread).open.append(transfer)
+
+    def commit(self, threads: Iterable[int]) -> None:
+        """Close the open group of each thread."""
+        for thread in threads:
+            groups = self._of(thread)
+            groups.committed.append(groups.open)
+            groups.open = []
+            while len(groups.committed) > 1 and all(t.write.done for t in groups.committed[0]):
+                del groups.committed[0]
+
+    def waited(self, threads: Iterable[int], newest: int, *, read_only: bool = False) -> list[AsyncOp]:
+        """What must have happened so that at most ``newest`` groups of each thread are pending, oldest first.
+
+        :param read_only: only the reading of sources is waited for.
+        """
+        ops: dict[AsyncOp, None] = {}
+        for thread in threads:
+            committed = self._of(thread).committed
+            old = committed[: max(len(committed) - newest, 0)]
+            if not read_only:
+                del committed[: len(old)]
+            for group in old:
+                ops.update((t.read if read_only else t.write, None) for t in group)
+        return sorted((op for op in ops if not op.done), key=lambda op: op.serial)
+
+    def all_pending(self, threads: Iterable[int]) -> list[AsyncOp]:
+        """The writes of every copy that these threads started, committed or not, oldest first."""
+        ops: dict[AsyncOp, None] = {}
+        for thread in threads:
+            groups = self._of(thread)
+            for group in (*groups.committed, groups.open):
+                ops.update((t.write, None) for t in group)
+        return sorted((op for op in ops if not op.done), key=lambda op: op.serial)
+
+    def forget(self, low: int, high: int) -> None:
+        """Threads ``low`` to ``high - 1`` have exited; their slots may be taken again."""
+        for thread in [thread for thread in self._threads if low <= thread < high]:
+            del self._threads[thread]
