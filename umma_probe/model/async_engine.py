@@ -5,7 +5,7 @@ of PTX ISA, "tcgen05 Memory Consistency Model: pipelined instructions"), and wit
 decides when it happens, within what is allowed:
 
 - ``eager``: at once, at the instruction;
-- ``lazy``: when a wait asks for it, or when nothing else in the machine can go on;
+- ``lazy``: when a wait or a commit asks for it, or when nothing else in the machine can go on;
 - ``random:SEED``: at seeded random moments in between, replayable.
 
 A correct kernel gives the same result under all of them. Waits (``tcgen05.wait``, ``cp.async.wait_group``, commit
@@ -25,6 +25,10 @@ from umma_probe.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+
+SILENT = frozenset({"mma", "cp", "shift", "ld", "st"})
+"""Operations whose completion wakes nobody: ``tcgen05.commit`` and ``tcgen05.wait`` ask for them."""
 
 
 @dataclass(eq=False, slots=True)
@@ -149,12 +153,17 @@ class AsyncEngine:
             self.complete_one()
 
     def complete_one(self) -> bool:
-        """Nothing else can go on: complete the oldest operation, or a random one. False if none is in flight."""
+        """Nothing else can go on: complete one operation. False if none is in flight.
+
+        A random one, or the oldest that somebody can wait for without asking (a signal on a barrier); operations that
+        only a wait or a commit makes happen come last, so that a missing one of these shows.
+        """
         if not self._pending:
             return False
+        operations = list(self._pending.values())
         if self.random is not None:
-            op = self._pending[self.random.choice(list(self._pending))]
+            op = self.random.choice(operations)
         else:
-            op = next(iter(self._pending.values()))
+            op = next((op for op in operations if op.kind not in SILENT), operations[0])
         self.require((op,))
         return True

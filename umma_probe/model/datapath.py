@@ -19,7 +19,7 @@ that carry it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,15 +43,24 @@ _LANES = np.arange(TMEM_LANES)
 class LaneFeed:
     """What each of the 128 lanes of a CTA holds.
 
-    ``lanes``: the driven lanes, ascending; ``rows``: the CTA-local row of each; ``segment``: the column segment of
-    each;
-    ``segments``: into how many N is cut.
+    ``lanes``: the driven lanes, ascending; ``rows``: the CTA-local row of each (ascending within a segment);
+    ``segment``: the column segment of each; ``segments``: into how many N is cut.
     """
 
     lanes: Array
     rows: Array
     segment: Array
     segments: int
+
+    @cached_property
+    def banks(self) -> tuple[slice | Array, ...]:
+        """For each segment its lanes, in the order of their rows: a slice where they are contiguous."""
+        return tuple(_selection(self.lanes[self.segment == s]) for s in range(self.segments))
+
+
+def _selection(lanes: Array) -> slice | Array:
+    first, last = int(lanes[0]), int(lanes[-1])
+    return slice(first, last + 1) if last - first + 1 == len(lanes) else lanes
 
 
 @lru_cache(maxsize=64)

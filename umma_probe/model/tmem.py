@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import IllegalProgram
+from umma_probe.model.cta_pair import PairMeetings
 from umma_probe.spec.machine import TMEM_COLUMNS, TMEM_LANES
+from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from umma_probe.model.launch import Launch
     from umma_probe.model.strands import Strand
     from umma_probe.model.values import Array
+    from umma_probe.model.waits import Wait
     from umma_probe.spec.machine import Arch
 
+ALLOC_REF = documented("tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit")
 ALLOCATION_UNIT = 32
 POISON = np.uint32(0xCDCDCDCD)
 """What a never-written cell reads as; the read itself is a finding."""
@@ -36,7 +40,7 @@ class CtaAllocations:
     blocks: dict[int, int] = field(default_factory=dict)
     last_size: int = TMEM_COLUMNS
     relinquished: bool = False
-    waiting: list[Strand] = field(default_factory=list)
+    waiting: list[tuple[Strand, Wait]] = field(default_factory=list)
 
 
 class TensorMemory:
@@ -54,6 +58,7 @@ class TensorMemory:
         self.writer = np.full(shape, -1, np.int32)
         self.allocated = np.zeros((slots, TMEM_COLUMNS), np.bool_)
         self.allocations = [CtaAllocations() for _ in range(slots)]
+        self.pairs = PairMeetings()
 
     def enter(self, slot: int) -> None:
         """A CTA takes the slot: nothing allocated, nothing written."""
@@ -63,6 +68,7 @@ class TensorMemory:
             self.writer[slot] = -1
             self.allocated[slot] = False
             self.allocations[slot] = CtaAllocations()
+            self.pairs.clear(slot)
 
     def leave(self, launch: Launch, slot: int) -> None:
         """The CTA exits; what it still owns is a finding."""
@@ -81,52 +87,89 @@ class TensorMemory:
         return self.words[slot].copy(), self.written[slot].copy()
 
     # ------------------------------------------------------------------ allocation
-    def allocate(self, slot: int, columns: int) -> int | None:
-        """First fit; None if there is no room now.
+    def allocate(self, slots: tuple[int, ...], columns: int) -> int | None:
+        """First fit, the same columns in each of the slots (one CTA, or a pair); None if there is no room now.
 
         :raises IllegalProgram: the size is not a power of two from 32 to 512, grows, or the permit was given up.
         """
-        state = self.allocations[slot]
         if columns not in (32, 64, 128, 256, 512):
             raise IllegalProgram(f"tcgen05.alloc: {columns} columns, must be a power of two from 32 to 512",
-                                 ref="PTX ISA, tcgen05.alloc")  # fmt: skip
-        if state.relinquished:
-            raise IllegalProgram("tcgen05.alloc after tcgen05.relinquish_alloc_permit in the same CTA",
-                                 ref="PTX ISA, tcgen05.relinquish_alloc_permit")  # fmt: skip
-        if columns > state.last_size:
-            raise IllegalProgram(
-                f"tcgen05.alloc: {columns} columns after an allocation of {state.last_size}; sizes must not increase",
-                ref="PTX ISA, tcgen05.alloc",
-            )
-        free = ~self.allocated[slot]
+                                 ref=str(ALLOC_REF))  # fmt: skip
+        states = [self.allocations[slot] for slot in slots]
+        for state in states:
+            if state.relinquished:
+                raise IllegalProgram("tcgen05.alloc after tcgen05.relinquish_alloc_permit in the same CTA",
+                                     ref=str(ALLOC_REF))  # fmt: skip
+            if columns > state.last_size:
+                raise IllegalProgram(
+                    f"tcgen05.alloc: {columns} columns after an allocation of {state.last_size}; "
+                    "sizes must not increase",
+                    hint="allocate the largest block first",
+                    ref=str(ALLOC_REF),
+                )
         for base in range(0, TMEM_COLUMNS - columns + 1, ALLOCATION_UNIT):
-            if free[base : base + columns].all():
-                self.allocated[slot, base : base + columns] = True
-                state.blocks[base] = columns
-                state.last_size = columns
+            if not any(self.allocated[slot, base : base + columns].any() for slot in slots):
+                for slot, state in zip(slots, states, strict=True):
+                    self.allocated[slot, base : base + columns] = True
+                    state.blocks[base] = state.last_size = columns
                 return base
         return None
 
-    def deallocate(self, slot: int, taddr: int, columns: int) -> list[Strand]:
-        """Free a block and return the strands that waited for room.
+    def deallocate(self, slots: tuple[int, ...], taddr: int, columns: int) -> list[tuple[Strand, Wait]]:
+        """Free a block in each of the slots and return the strands that waited for room.
 
         :raises IllegalProgram: no such allocation.
         """
-        state = self.allocations[slot]
-        size = state.blocks.get(taddr)
-        if size != columns:
-            known = ", ".join(f"{s} columns at {b:#x}" for b, s in state.blocks.items()) or "nothing"
-            raise IllegalProgram(
-                f"tcgen05.dealloc of {columns} columns at {taddr:#x}: allocated is {known}",
-                hint="pass the address that tcgen05.alloc wrote (not a pointer to it), and the same size",
-                ref="PTX ISA, tcgen05.dealloc",
-            )
-        del state.blocks[taddr]
-        self.allocated[slot, taddr : taddr + columns] = False
-        waiting, state.waiting = state.waiting, []
-        return waiting
+        woken: list[tuple[Strand, Wait]] = []
+        for slot in slots:
+            state = self.allocations[slot]
+            if state.blocks.get(taddr) != columns:
+                known = ", ".join(f"{s} columns at {b:#x}" for b, s in state.blocks.items()) or "nothing"
+                raise IllegalProgram(
+                    f"tcgen05.dealloc of {columns} columns at {taddr:#x}: allocated is {known}",
+                    hint="pass the address that tcgen05.alloc wrote (not a pointer to it), and the same size",
+                    ref=str(ALLOC_REF),
+                )
+            del state.blocks[taddr]
+            columns_freed = slice(taddr, taddr + columns)
+            self.allocated[slot, columns_freed] = False
+            self.words[slot, :, columns_freed] = POISON
+            self.written[slot, :, columns_freed] = False
+            waiting, state.waiting = state.waiting, []
+            woken += [item for item in waiting if item not in woken]
+        return woken
 
     # ------------------------------------------------------------------ access
+    def read(self, launch: Launch, thread: int, slot: int, lanes: slice | Array, columns: slice, what: str) -> Array:
+        """The words of a box of cells, (lanes, columns); reading a cell that was never written is a finding."""
+        known = self.written[slot][lanes, columns]
+        if not known.all():
+            row, at = np.argwhere(~known)[0]
+            lane = int(np.arange(TMEM_LANES)[lanes][row])
+            launch.report("uninitialised-tmem", f"{what} reads lane {lane}, column {columns.start + at} of "
+                          f"{launch.cta_name(slot)}, which was never written ({int((~known).sum())} cells)",
+                          thread)  # fmt: skip
+        words: Array = self.words[slot][lanes, columns]
+        return words
+
+    def read_cells(self, launch: Launch, thread: int, slot: int, lanes: Array, columns: Array, what: str) -> Array:
+        """The words of single cells (index arrays that broadcast); the same finding as :meth:`read`."""
+        known = self.written[slot, lanes, columns]
+        if not known.all():
+            at = tuple(np.argwhere(~known)[0])
+            lane, column = (int(np.broadcast_to(index, known.shape)[at]) for index in (lanes, columns))
+            launch.report("uninitialised-tmem", f"{what} reads lane {lane}, column {column} of "
+                          f"{launch.cta_name(slot)}, which was never written ({int((~known).sum())} cells)",
+                          thread)  # fmt: skip
+        words: Array = self.words[slot, lanes, columns]
+        return words
+
+    def write_box(self, slot: int, lanes: slice | Array, columns: slice, words: Array, pc: int) -> None:
+        """Write a box of cells (lanes, columns) and note the step that wrote them."""
+        self.words[slot][lanes, columns] = words
+        self.written[slot][lanes, columns] = True
+        self.writer[slot][lanes, columns] = pc
+
     def write(self, slot: int, lanes: Array, columns: Array, words: Array, pc: int) -> None:
         """Write cells (index arrays that broadcast) and note the step that wrote them."""
         self.words[slot, lanes, columns] = words
@@ -155,7 +198,7 @@ class TensorMemory:
         if not owned.all():
             first = c0 + int(np.flatnonzero(~owned)[0])
             raise launch.fault_at(pc, thread, f"{what} touches columns {c0}-{c1 - 1}; column {first} is not allocated",
-                                  "allocate enough columns with tcgen05.alloc, use them before tcgen05.dealloc")  # fmt: skip
+                                  "allocate enough columns, and use them before tcgen05.dealloc")  # fmt: skip
 
 
 __all__ = ["ALLOCATION_UNIT", "COLUMN_MASK", "LANE_SHIFT", "POISON", "TensorMemory"]

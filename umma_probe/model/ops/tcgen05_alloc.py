@@ -1,26 +1,38 @@
-"""tcgen05.alloc, dealloc and relinquish_alloc_permit."""
+"""tcgen05.alloc, dealloc and relinquish_alloc_permit, for one CTA and for a pair.
+
+With ``.cta_group::2`` one warp of each CTA of the pair takes part: the first waits for the second (``dealloc`` *may*
+block, so the model lets it: a program that cannot bear that has a hang on silicon too). Both CTAs get the same columns.
+Operations in flight when columns are freed are a finding, and happen first; a load whose result nobody waited for
+is only a review, as kernels known to work leave such loads behind.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from umma_probe.errors import IllegalProgram, NotModelled, UmmaProbeError, UndefinedBehavior
+from umma_probe.errors import UmmaProbeError, UndefinedBehavior
+from umma_probe.model.cta_pair import cta_slots
 from umma_probe.model.decode import operation, sync_operation
 from umma_probe.model.values import TYPES
 from umma_probe.model.waits import Resume, Wait
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from umma_probe.model.decode import Executor
     from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
+    from umma_probe.model.launch import Launch
+    from umma_probe.model.operands import AddressOperand, Operands
     from umma_probe.model.strands import Strand
 
 REF = documented("tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit")
 U32 = TYPES["u32"]
+_Result = TypeVar("_Result")
+TMEM_USERS = frozenset({"mma", "cp", "shift", "ld", "st"})
 
 
 class CtaGroup(Enum):
@@ -36,17 +48,19 @@ class CtaGroup(Enum):
 
 
 def whole_warp(f: Frame, what: str) -> None:
-    """``.sync.aligned``: every live lane of each warp must be here.
+    """``.sync.aligned``: every lane of each warp must be here.
 
-    :raises UndefinedBehavior: some are not.
+    :raises UndefinedBehavior: some are not, or have exited.
     """
     launch = f.launch
     for warp, positions in f.warps():
-        live = int(launch.live_lanes[warp])
-        if len(positions) != live.bit_count():
+        lanes = min(32, launch.block_threads - warp % launch.cta_warps * 32)
+        if len(positions) != lanes:
+            exited = lanes - int(launch.live_lanes[warp]).bit_count()
             f.fault(
                 UndefinedBehavior,
-                f"{what}.sync.aligned: {len(positions)} of {live.bit_count()} lanes execute it; all must",
+                f"{what}.sync.aligned: {len(positions)} of {lanes} lanes execute it; all must"
+                + (f" ({exited} have exited)" if exited else ""),
                 int(f.threads[positions[0]]),
                 hint="issue it from code that the whole warp reaches together",
                 ref=str(REF),
@@ -65,69 +79,106 @@ def uniform(f: Frame, slot: int, what: str) -> int:
     return int(first)
 
 
+# ---------------------------------------------------------------------- the instructions
 @sync_operation("tcgen05.alloc.{group}.sync.aligned.{space?}.b32", group=CtaGroup, space=("shared::cta",), refs=(REF,))
 def alloc(ops: Operands, group: CtaGroup, space: str | None) -> Executor:
     """Allocate columns and write the address to shared memory; blocks until there is room."""
     ops.expect_count(2)
-    if group is CtaGroup.TWO:
-        raise NotModelled("tcgen05.alloc with cta_group::2")
     target, columns_slot = ops.address(0), ops.src(1, U32)
 
     def run(f: Frame, strand: Strand) -> Wait | None:
-        whole_warp(f, "tcgen05.alloc")
-        launch = f.launch
-        columns = uniform(f, columns_slot, "tcgen05.alloc: the number of columns")
-        slot = int(f.cta_slots[0])
-        try:
-            base = launch.tmem.allocate(slot, columns)
-        except UmmaProbeError as error:
-            f.fault(type(error), error.message, hint=error.hint, ref=error.ref)
+        base = f.launch.tmem.pairs.outcome(strand)
         if base is None:
-            launch.tmem.allocations[slot].waiting.append(strand)
-            owned = int(launch.tmem.allocated[slot].sum())
-            return Wait(
-                Resume.RETRY,
-                lambda: f"tcgen05.alloc of {columns} columns: {owned} of 512 are allocated in {launch.cta_name(slot)}",
-            )
-        sel = f.sel
-        f.select(f.threads[:1])
-        address = target.resolve(f)
-        launch.memory.store(f, space or "generic", address, np.array([[base]], np.uint32))
-        f.select(sel)
+            whole_warp(f, "tcgen05.alloc")
+            columns = uniform(f, columns_slot, "tcgen05.alloc: the number of columns")
+            found = _allocate(f, strand, cta_slots(f, group.size, int(f.threads[0]), "tcgen05.alloc"), columns)
+            if isinstance(found, Wait):
+                return found
+            base = found
+        _write_address(f, target, space, base)
         return None
 
     return run  # type: ignore[return-value]
 
 
-@operation("tcgen05.dealloc.{group}.sync.aligned.b32", group=CtaGroup, refs=(REF,))
+def _allocate(f: Frame, strand: Strand, slots: tuple[int, ...], columns: int) -> int | Wait:
+    """The first column, or what the strand has to wait for."""
+    launch, tmem = f.launch, f.launch.tmem
+    if wait := tmem.pairs.meet(f, strand, slots, "tcgen05.alloc", (columns,)):
+        return wait
+    base = _placed(f, lambda: tmem.allocate(slots, columns))
+    if base is not None:
+        tmem.pairs.part(f, strand, slots, base)
+        launch.progress += 1
+        return base
+    owned = int(tmem.allocated[slots[0]].sum())
+    wait = Wait(
+        Resume.RETRY,
+        lambda: f"tcgen05.alloc of {columns} columns: {owned} of 512 are allocated in {launch.cta_name(slots[0])}",
+    )
+    for slot in slots:
+        tmem.allocations[slot].waiting.append((strand, wait))
+    return wait
+
+
+def _write_address(f: Frame, target: AddressOperand, space: str | None, base: int) -> None:
+    sel = f.sel
+    f.select(f.threads[:1])
+    address = target.resolve(f)
+    f.launch.memory.store(f, space or "generic", address, np.array([[base]], np.uint32))
+    f.select(sel)
+
+
+@sync_operation("tcgen05.dealloc.{group}.sync.aligned.b32", group=CtaGroup, refs=(REF,))
 def dealloc(ops: Operands, group: CtaGroup) -> Executor:
     """Free an allocation."""
     ops.expect_count(2)
-    if group is CtaGroup.TWO:
-        raise NotModelled("tcgen05.dealloc with cta_group::2")
     taddr_slot, columns_slot = ops.src(0, U32), ops.src(1, U32)
 
-    def run(f: Frame) -> None:
+    def run(f: Frame, strand: Strand) -> Wait | None:
+        launch, tmem = f.launch, f.launch.tmem
+        if tmem.pairs.outcome(strand) is not None:
+            return None
         whole_warp(f, "tcgen05.dealloc")
-        launch = f.launch
-        addresses, counts = f.regs[taddr_slot][f.sel], f.regs[columns_slot][f.sel]
-        for warp, positions in f.warps():
-            slot = warp // launch.cta_warps
-            at = positions[0]
-            try:
-                waiting = launch.tmem.deallocate(slot, int(addresses[at]), int(counts[at]))
-            except IllegalProgram as error:
-                f.fault(IllegalProgram, error.message, int(f.threads[at]), hint=error.hint, ref=error.ref)
-            launch.progress += 1
-            for strand in waiting:
-                launch.scheduler.wake(strand)
+        taddr = uniform(f, taddr_slot, "tcgen05.dealloc: the address")
+        columns = uniform(f, columns_slot, "tcgen05.dealloc: the number of columns")
+        slots = cta_slots(f, group.size, int(f.threads[0]), "tcgen05.dealloc")
+        if wait := tmem.pairs.meet(f, strand, slots, "tcgen05.dealloc", (taddr, columns)):
+            return wait
+        _settle(launch, slots, int(f.threads[0]))
+        for waiting, reason in _placed(f, lambda: tmem.deallocate(slots, taddr, columns)):
+            launch.scheduler.wake(waiting, reason)
+        tmem.pairs.part(f, strand, slots, taddr)
+        launch.progress += 1
+        return None
 
-    return run
+    return run  # type: ignore[return-value]
+
+
+def _settle(launch: Launch, slots: tuple[int, ...], thread: int) -> None:
+    """Nothing may be in flight on columns that are freed."""
+    pending = [op for slot in slots for op in launch.engine.pending(TMEM_USERS, cta=slot)]
+    for op in pending:
+        place = launch.program.where(op.pc)
+        message = f"tcgen05.dealloc while tcgen05.{op.kind} of {launch.thread_name(op.thread)} ({place}) is in flight"
+        if op.kind == "ld":
+            launch.review("dealloc-in-flight", message, thread)
+        else:
+            launch.report("dealloc-in-flight", message, thread)
+    launch.engine.require(pending)
+
+
+def _placed(f: Frame, action: Callable[[], _Result]) -> _Result:
+    """Run an action of Tensor Memory; its errors are those of the running warp."""
+    try:
+        return action()
+    except UmmaProbeError as error:
+        f.fault(type(error), error.message, hint=error.hint, ref=error.ref)
 
 
 @operation("tcgen05.relinquish_alloc_permit.{group}.sync.aligned", group=CtaGroup, refs=(REF,))
 def relinquish_alloc_permit(ops: Operands, group: CtaGroup) -> Executor:
-    """The CTA will allocate no more."""
+    """The CTA will allocate no more. A pair does it together, but nothing shows whether the first side waits."""
     ops.expect_count(0)
 
     def run(f: Frame) -> None:

@@ -15,12 +15,13 @@ import numpy as np
 from umma_probe.errors import IllegalProgram, NotModelled
 from umma_probe.layouts.smem_operand import operand_byte_addresses
 from umma_probe.model.async_engine import AsyncOp
+from umma_probe.model.cta_pair import cta_slots
 from umma_probe.model.decode import operation
+from umma_probe.model.operand_fetch import check_async_read, checked_smem_desc
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup
-from umma_probe.model.tensor_core import check_async_read, checked_smem_desc
 from umma_probe.model.values import TYPES
 from umma_probe.spec.kinds import Packing
-from umma_probe.spec.sources import assumed, documented, header
+from umma_probe.spec.sources import Evidence, Ref, assumed, documented, header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +37,16 @@ REFS = (
     header("mma_traits_sm100.hpp, UTCCP traits", "rows and lanes of every shape"),
     assumed("tcgen05.cp decompression", "4-bit elements land in bits 2-5 of their byte, 6-bit ones in bits 0-5; a raw "
             "readback after cp.b4x16_p64 on silicon would settle it"),
+    Ref("deepgemm", "scale factors are copied again with no wait for the MMAs that read them", Evidence.KERNEL,
+        "an earlier MMA reads its operands before a later cp overwrites them; not in the PTX ISA's list of pipelines"),
     assumed("tcgen05.shift", "in each partition of 32 lanes, lane i takes lane i + 1 and lane 31 keeps its value"),
 )  # fmt: skip
+SHIFT_REF = documented("tcgen05.shift", "the lane is a multiple of 32; only architecture-specific targets have it")
 U64 = TYPES["u64"]
 LANES = np.arange(128)
 SHIFT_COLUMNS = 8
+BEFORE = frozenset({"mma", "shift"})
+"""Earlier operations that a cp or shift takes effect after (see ``REFS`` for mma before cp)."""
 
 # (shape, multicast) -> (source rows, words per row)
 SHAPES = {
@@ -82,8 +88,6 @@ def cp(
                           hint="legal: " + ", ".join(".".join(filter(None, key)) for key in SHAPES))  # fmt: skip
     if (to is None) != (source is None):
         raise NotModelled("tcgen05.cp: .b8x16 and .b6x16_p32 or .b4x16_p64 come together")
-    if group is CtaGroup.TWO:
-        raise NotModelled("tcgen05.cp with cta_group::2")
     target, descriptor = ops.address(0), ops.src(1, U64)
 
     def copy(launch: Launch, pc: int, thread: int, slot: int, taddr: int, word: int) -> None:
@@ -94,7 +98,7 @@ def cp(
         data = _read_rows(launch, pc, thread, slot, word, rows, words, source)
         launch.tmem.write(slot, lanes[:, None], np.arange(column, column + words)[None, :], data[sources], pc)
 
-    return _in_flight("cp", target, descriptor, copy)
+    return _in_flight("cp", group, target, descriptor, copy)
 
 
 def _base_lane(taddr: int, shape: str) -> int:
@@ -114,11 +118,11 @@ def _read_rows(launch: Launch, pc: int, thread: int, slot: int, word: int, rows:
                               f"{launch.shared.limit:#x} bytes")  # fmt: skip
     offsets = addresses + slot * launch.shared.window
     if element_bits is None:
-        check_async_read(launch, pc, thread, slot, offsets, "tcgen05.cp")
+        check_async_read(launch, thread, slot, offsets, "tcgen05.cp")
         data = launch.shared.bytes.data[offsets]
     else:
         chunks = offsets.reshape(rows, -1, 16)[:, :, : 2 * element_bits]
-        check_async_read(launch, pc, thread, slot, chunks, "tcgen05.cp")
+        check_async_read(launch, thread, slot, chunks, "tcgen05.cp")
         bits = np.unpackbits(launch.shared.bytes.data[chunks], axis=2, bitorder="little")
         elements = np.packbits(bits.reshape(rows, -1, 16, element_bits), axis=3, bitorder="little")[..., 0]
         data = np.asarray(elements << 2 if element_bits == 4 else elements, np.uint8).reshape(rows, -1)
@@ -129,13 +133,15 @@ def _read_rows(launch: Launch, pc: int, thread: int, slot: int, word: int, rows:
 def shift(ops: Operands, group: CtaGroup) -> Executor:
     """Move 8 columns down by one lane."""
     ops.expect_count(1)
-    if group is CtaGroup.TWO:
-        raise NotModelled("tcgen05.shift with cta_group::2")
 
     def move(launch: Launch, pc: int, thread: int, slot: int, taddr: int, word: int) -> None:
         lane, column = taddr >> 16, taddr & 0xFFFF
+        if not launch.arch.architecture_specific:
+            raise IllegalProgram(f"tcgen05.shift on {launch.arch.name}, must be an 'a' target", ref=str(SHIFT_REF))
         if lane % 32:
-            raise IllegalProgram(f"tcgen05.shift: address has lane {lane}, must be a multiple of 32", ref=str(REFS[3]))
+            raise IllegalProgram(
+                f"tcgen05.shift: address has lane {lane}, must be a multiple of 32", ref=str(SHIFT_REF)
+            )
         columns = slice(column, column + SHIFT_COLUMNS)
         launch.tmem.check(launch, pc, thread, slot, (lane, 128), (column, column + SHIFT_COLUMNS), "tcgen05.shift")
         for first in range(lane, 128, 32):
@@ -144,28 +150,33 @@ def shift(ops: Operands, group: CtaGroup) -> Executor:
             launch.tmem.write(slot, lanes[:, None], np.arange(column, column + SHIFT_COLUMNS)[None, :], words, pc)
         launch.review("assumed-shift", "tcgen05.shift: direction and extent are assumed, not documented", thread)
 
-    return _in_flight("shift", ops.address(0), None, move)
+    return _in_flight("shift", group, ops.address(0), None, move)
 
 
 def _in_flight(
-    kind: str, target: AddressOperand, descriptor: int | None, act: Callable[[Launch, int, int, int, int, int], None]
+    kind: str,
+    group: CtaGroup,
+    target: AddressOperand,
+    descriptor: int | None,
+    act: Callable[[Launch, int, int, int, int, int], None],
 ) -> Executor:
-    """Issue one operation a running thread, after the earlier MMAs that the pipelines order it behind."""
-    before = frozenset({"mma", "shift"}) if kind == "shift" else frozenset({"shift"})
+    """Issue one operation a running thread, after the earlier operations that the pipelines order it behind."""
 
     def run(f: Frame) -> None:
         launch, pc = f.launch, f.launch.pc
         addresses = target.resolve(f)
         words = None if descriptor is None else f.regs[descriptor][f.sel]
         for position, thread in enumerate(f.threads.tolist()):
-            slot = thread // launch.cta_threads
+            slots = cta_slots(f, group.size, thread, f"tcgen05.{kind}")
             taddr = int(addresses[position]) & 0xFFFF_FFFF
             word = 0 if words is None else int(words[position])
 
-            def effect(thread: int = thread, slot: int = slot, taddr: int = taddr, word: int = word) -> None:
-                act(launch, pc, thread, slot, taddr, word)
+            def effect(thread: int = thread, slots: tuple[int, ...] = slots, taddr: int = taddr,
+                       word: int = word) -> None:  # fmt: skip
+                for slot in slots:
+                    act(launch, pc, thread, slot, taddr, word)
 
-            earlier = tuple(launch.engine.pending(before, cta=slot))
-            launch.engine.submit(AsyncOp(kind, pc, slot, thread, effect, after=earlier))
+            earlier = tuple(launch.engine.pending(BEFORE, cta=slots[0]))
+            launch.engine.submit(AsyncOp(kind, pc, slots[0], thread, effect, after=earlier))
 
     return run

@@ -139,22 +139,11 @@ def read_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, la
     tmem.check(launch, pc, thread, slot, (lane, lane + box.lanes), (column, column + access.columns), access.what)
     lanes = lane + box.lane
     if access.packed:
-        low, high = column + 2 * box.column, column + 2 * box.column + 1
-        words: Array = (tmem.words[slot, lanes, low] & 0xFFFF) | (tmem.words[slot, lanes, high] << 16)
-        known = tmem.written[slot, lanes, low] & tmem.written[slot, lanes, high]
-    else:
-        columns = column + box.column
-        words = tmem.words[slot, lanes, columns]
-        known = tmem.written[slot, lanes, columns]
-    if not known.all():
-        register, at = np.argwhere(~known)[0]
-        launch.report(
-            "uninitialised-tmem",
-            f"{access.what} reads lane {lanes[register, at]}, column {column + box.column[register, at]}, which was "
-            f"never written ({int((~known).sum())} cells)",
-            thread,
-        )
-    return words
+        low = tmem.read_cells(launch, thread, slot, lanes, column + 2 * box.column, access.what)
+        high = tmem.read_cells(launch, thread, slot, lanes, column + 2 * box.column + 1, access.what)
+        words: Array = (low & 0xFFFF) | (high << 16)
+        return words
+    return tmem.read_cells(launch, thread, slot, lanes, column + box.column, access.what)
 
 
 @operation("tcgen05.st.sync.aligned.{shape}.{num}.{unpack?}.b32", shape=SHAPES, num=REPEATS,
