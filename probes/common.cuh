@@ -60,6 +60,29 @@ DEVICE void mbarrier_wait_parity(u32 mbar, u32 parity) {
   while (!mbarrier_try_wait_parity(mbar, parity)) {}
 }
 
+// One arrival; what this thread did before is seen by whoever waits.
+DEVICE void mbarrier_arrive(u32 mbar) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(mbar) : "memory");
+}
+
+// One arrival, and `bytes` more that the phase waits for.
+DEVICE void mbarrier_arrive_expect_tx(u32 mbar, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(mbar), "r"(bytes) : "memory");
+}
+
+// --------------------------------------------------------------------------------------------- TMA: tensors to shared
+
+// What cuTensorMapEncodeTiled makes; a kernel takes it as a const __grid_constant__ parameter.
+struct __align__(64) TensorMap { u64 opaque[16]; };
+
+// One thread. Copies a box, its first element at (c0, c1, c2, c3), fastest first; what lies outside the tensor is filled.
+// The barrier's phase loses as many bytes as the box has when they have all arrived.
+DEVICE void cp_async_bulk_tensor_4d(u32 smem, const TensorMap& map, u32 c0, u32 c1, u32 c2, u32 c3, u32 mbar) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3, %4, %5}], [%6];"
+               :: "r"(smem), "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(mbar) : "memory");
+}
+
 // --------------------------------------------------------------------------------------- Tensor Memory: allocation
 
 // One whole warp. Blocks until there is room; the address is written to shared memory.
