@@ -1,0 +1,65 @@
+"""Options that several verbs share, and options made from a probe's contract."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from umma_probe.backends.base import DEFAULT_TIMEOUT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from umma_probe.harness.manifest import ProbeOption
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_TARGET_OPTIONS = (
+    click.option(
+        "--target",
+        default="auto",
+        show_default=True,
+        metavar="auto|model|cuda|cuda:N",
+        help="What runs the kernel; auto is the first GPU that can, else the CPU model.",
+    ),
+    click.option("--arch", default="", metavar="ARCH", help="Target to compile for.  [default: the GPU's, or sm_100a]"),
+    click.option(
+        "--policy",
+        default="eager",
+        show_default=True,
+        metavar="eager|lazy|random:SEED",
+        help="Model only: when asynchronous operations take effect.",
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="Of everything that is drawn at random."),
+    click.option("--force", is_flag=True, help="Run what the documents forbid."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=DEFAULT_TIMEOUT_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="After this a kernel counts as hanging.",
+    ),
+)
+
+
+def target_options(function: F) -> F:
+    """``--target``, ``--arch``, ``--policy``, ``--seed``, ``--force`` and ``--timeout``."""
+    for option in reversed(_TARGET_OPTIONS):
+        function = option(function)
+    return function
+
+
+def probe_option(option: ProbeOption) -> click.Option:
+    """The command-line form of one option of a contract; the contract checks the value."""
+    flag = option.type == "flag"
+    kinds: dict[str, Any] = {"int": int, "text": str, "choice": click.Choice(option.choices, case_sensitive=False)}
+    return click.Option(
+        [f"--{option.name}"],
+        help=option.help,
+        is_flag=flag,
+        type=None if flag else kinds[option.type],
+        default=option.default,
+        show_default=option.default is not None and not flag,
+    )

@@ -1,0 +1,76 @@
+"""Markdown: for issues and notes. The picture is a code block, so that it survives any renderer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from umma_probe.record.schema import CellState
+from umma_probe.report.picture import MEANINGS, picture, present_states, sentences, states_of
+from umma_probe.report.summary import parameters, set_lines, target_line, timing_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from umma_probe.record.schema import Report, TmemRecord
+    from umma_probe.report.formats import View
+
+_WIDTH = 96
+_CHARACTERS = {CellState.RIGHT: "#", CellState.MISSING: "-"}
+"""In ASCII, where the record's letter would say little."""
+
+
+def render(report: Report, view: View) -> str:
+    """A document with one heading for each part."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"# {report.probe}: {report.verdict}"
+    yield f"\n{report.title}\n"
+    yield f"- target: {target_line(report)}"
+    yield f"- {timing_line(report)}"
+    yield f"- parameters: {', '.join(f'`{name}={value}`' for name, value in parameters(report))}"
+    if report.tmem is not None:
+        yield from _tmem(report.tmem)
+    if report.occupancy is not None:
+        yield "\n| columns | |\n|---|---|"
+        yield from (f"| {name} | {_cell(columns)} |" for name, columns in set_lines(report))
+    yield "\n## Checks\n\n| check | verdict | expected | actual | |\n|---|---|---|---|---|"
+    yield from (
+        _row((check.name, check.verdict, check.expected, check.actual, check.message)) for check in report.checks
+    )
+    if report.diagnosis is not None:
+        yield f"\n## Cause\n\n{report.diagnosis.cause} ({report.diagnosis.confidence})\n"
+        yield from (f"- {line}" for line in report.diagnosis.evidence)
+    notes = [*report.notes, *(f"review: {entry.message} at {entry.where}" for entry in report.reviews)]
+    if notes:
+        yield "\n## Notes\n"
+        yield from (f"- {note}" for note in notes)
+    yield f"\n**verdict: {report.verdict}**"
+
+
+def _tmem(tmem: TmemRecord) -> Iterator[str]:
+    states = states_of(tmem)
+    drawn = picture(states, _WIDTH)
+    yield "\n## Tensor Memory\n\n```"
+    yield f"{'column':>8} {drawn.ruler()}"
+    for index, row in enumerate(drawn.rows):
+        yield f"{drawn.lane_label(index):>8} " + "".join(character(CellState(letter)) for letter in row)
+    yield "```\n"
+    yield ", ".join(f"`{character(state)}` {MEANINGS[state]}" for state in present_states(states)) + "\n"
+    yield from (f"- {line}" for line in sentences(states))
+    if tmem.layout_recovered:
+        yield f"- layout: documented {tmem.layout_expected}, recovered {tmem.layout_recovered}"
+
+
+def character(state: CellState) -> str:
+    """One ASCII character."""
+    return _CHARACTERS.get(state, state.value)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", "<br>")

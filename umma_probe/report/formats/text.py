@@ -1,0 +1,155 @@
+"""Text for a terminal: a picture of Tensor Memory, what it says in sentences, the checks, the verdict last."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from umma_probe.record.schema import CellState, Verdict
+from umma_probe.report.picture import MEANINGS, picture, present_states, sentences, states_of
+from umma_probe.report.summary import parameters, set_lines, target_line, timing_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from umma_probe.record.schema import Check, Report, SanitizerFinding, TmemRecord
+    from umma_probe.report.formats import View
+    from umma_probe.report.picture import States
+
+# state -> (character, style)
+CELLS = {
+    CellState.RIGHT: ("█", "green"),
+    CellState.MISSING: ("░", "bold red"),
+    CellState.ZERO: ("0", "bold yellow"),
+    CellState.MISPLACED: ("x", "bold magenta"),
+    CellState.WRONG: ("?", "bold red"),
+    CellState.UNEXPECTED: ("!", "bold red"),
+    CellState.OPERAND: ("▒", "blue"),
+    CellState.UNTOUCHED: ("·", "bright_black"),
+}
+VERDICT_STYLES = {
+    Verdict.PASS: "bold green",
+    Verdict.FAIL: "bold red",
+    Verdict.UNDECIDED: "bold yellow",
+    Verdict.HANG: "bold magenta",
+    Verdict.FAULT: "bold red",
+    Verdict.ERROR: "bold red",
+}
+_MARKS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.UNDECIDED: "?"}
+_LABEL = 8
+_MOST_CHARS = 128
+
+
+def render(report: Report, view: View) -> str:
+    """Lines without trailing blanks; colour only if the view has it."""
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=view.width, force_terminal=view.colour, no_color=not view.colour, emoji=False,
+                      color_system="standard" if view.colour else None, legacy_windows=False)  # fmt: skip
+    for part in _parts(report, view):
+        console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+
+def _parts(report: Report, view: View) -> Iterator[RenderableType]:
+    yield Text.assemble((report.probe, "bold"), (f"  {report.title}", "dim"))
+    yield _pair("target", target_line(report))
+    yield _pair("with", "  ".join(f"{name} {value}" for name, value in parameters(report)))
+    yield Text("")
+    if report.tmem is not None:
+        states = states_of(report.tmem)
+        yield _drawing(states, view)
+        yield Text("")
+        yield from (Text(f"  {line}") for line in sentences(states))
+        yield from _layout_line(report.tmem)
+        yield Text("")
+    if report.checks:
+        yield _check_table(report.checks)
+    yield from _messages(report)
+    yield from (Text.assemble((f"{name} ", "dim"), columns) for name, columns in set_lines(report))
+    verdict = Verdict(report.verdict)
+    yield Text.assemble("verdict: ", (verdict.value, VERDICT_STYLES[verdict]))
+
+
+def _pair(name: str, value: str) -> Text:
+    return Text.assemble((f"{name:<{_LABEL}}", "dim"), value)
+
+
+def _drawing(states: States, view: View) -> Group:
+    drawn = picture(states, min(_MOST_CHARS, view.width - 2 * _LABEL))
+    lines = [Text.assemble((f"{'column':>{_LABEL}} ", "dim"), (drawn.ruler(), "dim"))]
+    for index, row in enumerate(drawn.rows):
+        line = Text(f"{drawn.lane_label(index):>{_LABEL}} ", style="dim")
+        if index == 0:
+            line = Text.assemble((f"{'lane 0-7':>{_LABEL}} ", "dim"))
+        for letter in row:
+            character, style = CELLS[CellState(letter)]
+            line.append(character, style)
+        lines.append(line)
+    scale = f"one character is {drawn.lanes_per_row} lanes x {drawn.columns_per_char} column" + (
+        "s" if drawn.columns_per_char > 1 else ""
+    )
+    legend = Text(" " * (_LABEL + 1))
+    for state in present_states(states):
+        character, style = CELLS[state]
+        legend.append(character, style)
+        legend.append(f" {MEANINGS[state]}   ", "dim")
+    return Group(*lines, Text(""), legend, Text(" " * (_LABEL + 1) + scale, style="dim"))
+
+
+def _layout_line(tmem: TmemRecord) -> Iterator[Text]:
+    if tmem.layout_recovered:
+        agrees = tmem.layout_recovered == tmem.layout_expected
+        style = "green" if agrees else "red"
+        yield Text.assemble(
+            "  layout: documented ", (tmem.layout_expected or "-", "bold"), ", recovered ",
+            (tmem.layout_recovered, f"bold {style}"),
+        )  # fmt: skip
+
+
+def _check_table(checks: list[Check]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
+    table.add_column("", width=1)
+    for name in ("check", "expected", "actual"):
+        table.add_column(name, overflow="fold")
+    for check in checks:
+        verdict = Verdict(check.verdict)
+        mark = Text(_MARKS.get(verdict, "✗"), style=VERDICT_STYLES[verdict])
+        table.add_row(mark, Text(check.name), Text(check.expected), Text(check.actual))
+    return table
+
+
+def _messages(report: Report) -> Iterator[RenderableType]:
+    for check in report.checks:
+        if check.message:
+            yield Text.assemble((f"{check.name}: ", VERDICT_STYLES[Verdict(check.verdict)]), check.message)
+    if report.tmem is not None and report.tmem.cells.misplaced:
+        yield from _misplaced(report.tmem)
+    if report.diagnosis is not None:
+        diagnosis = report.diagnosis
+        yield Text.assemble(("cause: ", "bold"), diagnosis.cause, (f" ({diagnosis.confidence})", "dim"))
+        yield from (Padding(Text(f"· {line}"), (0, 0, 0, 2)) for line in diagnosis.evidence)
+    yield from (_note("review", entry) for entry in report.reviews)
+    yield from (Text.assemble(("note: ", "dim"), note) for note in report.notes)
+    yield Text(timing_line(report), style="dim")
+    yield Text("")
+
+
+def _note(kind: str, entry: SanitizerFinding) -> Text:
+    times = f" ({entry.count} times)" if entry.count > 1 else ""
+    return Text.assemble((f"{kind}: ", "yellow"), f"{entry.message} at {entry.where}{times}")
+
+
+def _misplaced(tmem: TmemRecord, limit: int = 5) -> Iterator[Text]:
+    for cell in tmem.cells.misplaced[:limit]:
+        found = "no element" if cell.actual is None else f"({cell.actual[0]}, {cell.actual[1]})"
+        wanted = "nothing" if cell.expected is None else f"({cell.expected[0]}, {cell.expected[1]})"
+        words = ", ".join(cell.words)
+        yield Text(f"  lane {cell.lane}, column {cell.column}: expected {wanted}, found {found} [{words}]")
