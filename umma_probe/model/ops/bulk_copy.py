@@ -87,7 +87,7 @@ class Span:
         if unfenced(launch, offsets).any():
             launch.report(
                 "missing-proxy-fence",
-                f"copies {self}, which holds generic-proxy stores that no fence.proxy.async has followed",
+                f"copies {self.name(launch)}, which holds generic-proxy stores that no fence.proxy.async has followed",
                 thread,
             )
 
@@ -102,8 +102,10 @@ class Span:
         if shared:
             memory.shared.note_async(np.array([low]), self.size)
 
-    def __str__(self) -> str:
-        return f".{self.space} {self.base:#x}"
+    def name(self, launch: Launch) -> str:
+        """Space and address, for messages."""
+        address = self.base if self.space == "global" else self.base % launch.shared.window
+        return f".{self.space} address {address:#x}"
 
 
 def unfenced(launch: Launch, offsets: Array) -> Array:
@@ -324,7 +326,7 @@ def _writer(
 def submit_store(
     launch: Launch, thread: int, read: Callable[[Frame], Any], write: Callable[[Any], None], kind: str = KIND
 ) -> None:
-    """A store of the async proxy in the thread's bulk group: the source is read first, the destination written later."""
+    """A store of the async proxy in the thread's bulk group: it reads its source first and writes later."""
     held: list[Any] = []
 
     def read_effect() -> None:
