@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -118,7 +119,10 @@ def raw_codes(values: Floats, type_: str) -> npt.NDArray[np.generic]:
 def decode_d(words: npt.NDArray[np.uint32], d_type: str) -> Floats:
     """Values of Tensor Memory words as elements of D; 16-bit elements are in the low half."""
     if d_type == "f16":
-        return words.astype(np.uint16).view(np.float16).astype(np.float64)
-    if d_type == "s32":
+        values: npt.NDArray[np.floating[Any]] = words.astype(np.uint16).view(np.float16)
+    elif d_type == "s32":
         return words.view(np.int32).astype(np.float64)
-    return words.view(np.float32).astype(np.float64)
+    else:
+        values = words.view(np.float32)
+    with np.errstate(invalid="ignore"):  # the sentinel is a signalling NaN
+        return values.astype(np.float64)

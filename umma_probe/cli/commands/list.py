@@ -52,12 +52,7 @@ def _document(contract: ProbeContract) -> dict[str, Any]:
 
 
 def _option(option: ProbeOption) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "name": option.name,
-        "type": option.type,
-        "default": option.default,
-        "help": option.help,
-    }
+    document: dict[str, Any] = {key: getattr(option, key) for key in ("name", "type", "default", "help")}
     if option.choices:
         document["choices"] = list(option.choices)
     return document | {key: value for key in ("min", "max") if (value := getattr(option, key)) is not None}

@@ -79,6 +79,11 @@ def _outcomes(contract: ProbeContract) -> str:
     return "\n\n".join(["What each outcome means:", *lines])
 
 
-@click.command(cls=ProbeGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=ProbeGroup,
+    subcommand_metavar="PROBE [OPTIONS]",
+    options_metavar="",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 def command() -> None:
     """Compile, run, dump and diff one probe."""

@@ -55,13 +55,13 @@ def render(report: Report, view: View) -> str:
                       color_system="standard" if view.colour else None, legacy_windows=False)  # fmt: skip
     for part in _parts(report, view):
         console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+    lines = [line.rstrip().replace("\u00a0", " ") for line in buffer.getvalue().splitlines()]
+    return "\n".join(line for line, before in zip(lines, ["x", *lines], strict=False) if line or before)
 
 
 def _parts(report: Report, view: View) -> Iterator[RenderableType]:
     yield Text.assemble((report.probe, "bold"), (f"  {report.title}", "dim"))
-    yield _pair("target", target_line(report))
-    yield _pair("with", "  ".join(f"{name} {value}" for name, value in parameters(report)))
+    yield _head(report)
     yield Text("")
     if report.tmem is not None:
         states = states_of(report.tmem)
@@ -78,8 +78,14 @@ def _parts(report: Report, view: View) -> Iterator[RenderableType]:
     yield Text.assemble("verdict: ", (verdict.value, VERDICT_STYLES[verdict]))
 
 
-def _pair(name: str, value: str) -> Text:
-    return Text.assemble((f"{name:<{_LABEL}}", "dim"), value)
+def _head(report: Report) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=_LABEL, style="dim")
+    table.add_column(overflow="fold")
+    table.add_row("target", Text(target_line(report)))
+    # blanks that do not break keep each name with its value
+    table.add_row("with", Text("  ".join(f"{name}\u00a0{value}" for name, value in parameters(report))))
+    return table
 
 
 def _drawing(states: States, view: View) -> Group:
