@@ -128,7 +128,7 @@ def _fields(vector: Any, arch: str | None) -> dict[str, Any]:
     :raises ConfigError: a key is unknown or missing, or a value has the wrong type.
     """
     if not isinstance(vector, dict):
-        raise ConfigError(f"the vector is a {type(vector).__name__}, must be an object")
+        raise ConfigError(f"the vector is of type {type(vector).__name__}, must be an object")
     fields: dict[str, Any] = {}
     for key, value in vector.items():
         if key in IGNORED_KEYS or value is None:

@@ -11,7 +11,7 @@ count. (Published for ``C`` below ``P``; otherwise ``C - 35`` is at least -161 a
 
 UE4M3 scales: the groups are of 4 and are cut off at ``q``. Where ``C >= P`` they are of 16, cut off at ``C - 35``.
 
-All groups are multiples of ``2^q`` then and the sum stays below ``2^(q + 52)``: at most 96 products below
+Where no group can be cut, their sum is a matrix product, as in ``window.py``. All groups are multiples of ``2^q`` then and the sum stays below ``2^(q + 52)``: at most 96 products below
 ``2^(P + 3)``, and C. So float64 adds them exactly.
 """
 
@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.model.arith.exponents import largest_sum, power_of_two
+from umma_probe.model.arith.exponents import largest_sum
 from umma_probe.model.arith.operands import NO_EXPONENT
+from umma_probe.model.arith.window import cut, is_multiple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,35 +49,32 @@ def grouped_sum(
     :param expansion: positions of K that hold one stored element of A: 1, or 2 for sparse A.
     """
     assert window.groups is not None
-    if _nothing_is_cut(a, b, c, a_scales, b_scales, window):
+    coarsest = _coarsest_quantum(a, b, c, a_scales, b_scales, window)
+    lowest_bit, floor = a.lowest_bit + b.lowest_bit, window.groups.subnormal_floor
+    no_group_is_cut = lowest_bit >= coarsest and (floor is None or lowest_bit >= floor)
+    if no_group_is_cut and (c is None or is_multiple(c.values, coarsest)):
         total: NDArray[np.float64] = a.values @ b.values.T
         return total if c is None else total + c.values
     state = _Exponents(a, b, c, a_scales, b_scales, window)
+    if no_group_is_cut:
+        return a.values @ b.values.T + _accumulator_part(c, state)
     if window.groups.per_group:
         return _sum_per_group(a, b, c, state, window.groups, expansion)
     return _sum_by_leader(a, b, c, state, window.groups, expansion)
 
 
-def _nothing_is_cut(
+def _coarsest_quantum(
     a: Operand, b: Operand, c: Accumulator | None, a_scales: Operand, b_scales: Operand, window: Window
-) -> bool:
-    """Whether all products, and C, are multiples of the coarsest quantum of any group."""
+) -> int:
+    """The exponent of the largest quantum that any group of any sum can have."""
     groups = window.groups
     assert groups is not None
-    coarsest = max(
+    return max(
         a.highest + b.highest - window.fraction_bits,
         a_scales.highest + b_scales.highest - groups.scale_fraction_bits,
+        _LOWEST if c is None else c.highest - groups.accumulator_fraction_bits,
         _LOWEST,
     )
-    if c is not None:
-        coarsest = max(coarsest, c.highest - groups.accumulator_fraction_bits)
-    lowest_bit = a.lowest_bit + b.lowest_bit
-    if lowest_bit < coarsest or (groups.subnormal_floor is not None and lowest_bit < groups.subnormal_floor):
-        return False
-    if c is None:
-        return True
-    units = c.values * 2.0**-coarsest
-    return bool((np.trunc(units) == units).all())
 
 
 class _Exponents:
@@ -108,13 +106,8 @@ def _slices(K: int, size: int) -> Iterator[slice]:
         yield slice(first, first + size)
 
 
-def _cut(values: NDArray[np.float64], quantum: NDArray[np.int16]) -> NDArray[np.float64]:
-    """The values cut off toward zero to multiples of ``2^quantum``."""
-    return np.asarray(np.trunc(values * power_of_two(-quantum)) * power_of_two(quantum))
-
-
 def _accumulator_part(c: Accumulator | None, state: _Exponents) -> NDArray[np.float64]:
-    return np.zeros(state.quantum.shape) if c is None else _cut(c.values, state.quantum)
+    return np.zeros(state.quantum.shape) if c is None else cut(c.values, -state.quantum)
 
 
 def _sum_per_group(
@@ -127,7 +120,7 @@ def _sum_per_group(
         product = largest_sum(a.raw[:, part], b.raw[:, part])
         outranked = (state.accumulator >= product) & (state.accumulator != NO_EXPONENT)
         coarse = np.maximum(state.quantum, state.accumulator - groups.accumulator_fraction_bits)
-        group = _cut(a.values[:, part] @ b.values[:, part].T, np.where(outranked, coarse, state.quantum))
+        group = cut(a.values[:, part] @ b.values[:, part].T, -np.where(outranked, coarse, state.quantum))
         total += group
         if groups.subnormal_floor is not None:
             block = part.start * state.a_scales.raw.shape[1] // K
@@ -145,11 +138,11 @@ def _sum_by_leader(
     total = _accumulator_part(c, state)
     K = a.values.shape[1]
     for part in _slices(K, groups.size * expansion):
-        total += _cut(a.values[:, part] @ b.values[:, part].T, state.quantum)
+        total += cut(a.values[:, part] @ b.values[:, part].T, -state.quantum)
     if c is None or not state.leads.any():
         return total
     coarse = state.accumulator - np.int16(groups.accumulator_fraction_bits)
     led = c.values.copy()
     for part in _slices(K, groups.accumulator_group_size * expansion):
-        led += _cut(a.values[:, part] @ b.values[:, part].T, np.maximum(coarse, np.int16(_LOWEST)))
+        led += cut(a.values[:, part] @ b.values[:, part].T, -np.maximum(coarse, np.int16(_LOWEST)))
     return np.where(state.leads, led, total)

@@ -46,27 +46,37 @@ _FEW = 1 / 4
 def window_sum(a: Operand, b: Operand, c: Accumulator | None, fraction_bits: int) -> NDArray[np.float64]:
     """The (M, N) sums, exact."""
     coarsest = max(a.highest + b.highest, _LOWEST if c is None else c.highest, _LOWEST) - fraction_bits
-    if a.lowest_bit + b.lowest_bit >= coarsest and (c is None or _is_multiple(c.values, coarsest)):
+    no_product_is_cut = a.lowest_bit + b.lowest_bit >= coarsest
+    if no_product_is_cut and (c is None or is_multiple(c.values, coarsest)):
         total: NDArray[np.float64] = a.values @ b.values.T
         return total if c is None else total + c.values
-    up = fraction_bits - _largest_exponent(a, b, c)
-    scale = power_of_two(up)
-    cut = largest_sum(-a.lowest_bits, -b.lowest_bits) > up
-    if np.count_nonzero(cut) <= cut.size * _FEW:
-        total = sum_where_cut(a, b, scale, cut)
+    up = fraction_bits - largest_exponent(a, b, c)
+    if no_product_is_cut:
+        total = a.values @ b.values.T
     else:
-        total = sum_term_by_term(a, b, up)
-    if c is not None:
-        total += np.trunc(c.values * scale) / scale
-    return total
+        total = _sum_of_products(a, b, up)
+    return total if c is None else total + cut(c.values, up)
 
 
-def _is_multiple(values: NDArray[np.float64], exponent: int) -> bool:
+def _sum_of_products(a: Operand, b: Operand, up: NDArray[np.int16]) -> NDArray[np.float64]:
+    is_cut = largest_sum(-a.lowest_bits, -b.lowest_bits) > up
+    if np.count_nonzero(is_cut) <= is_cut.size * _FEW:
+        return sum_where_cut(a, b, up, is_cut)
+    return sum_term_by_term(a, b, up)
+
+
+def is_multiple(values: NDArray[np.float64], exponent: int) -> bool:
+    """Whether all values are multiples of ``2^exponent``."""
     units = values * 2.0**-exponent
     return bool((np.trunc(units) == units).all())
 
 
-def _largest_exponent(a: Operand, b: Operand, c: Accumulator | None) -> NDArray[np.int16]:
+def cut(values: NDArray[np.float64], up: NDArray[np.int16]) -> NDArray[np.float64]:
+    """The values cut off toward zero to multiples of ``2^-up``."""
+    return np.asarray(np.trunc(values * power_of_two(up)) * power_of_two(-up))
+
+
+def largest_exponent(a: Operand, b: Operand, c: Accumulator | None) -> NDArray[np.int16]:
     """(M, N): the largest raw exponent of each sum's nonzero terms; ``_LOWEST`` where all are zero."""
     exponent = largest_sum(a.raw, b.raw)
     if c is not None:
@@ -74,15 +84,15 @@ def _largest_exponent(a: Operand, b: Operand, c: Accumulator | None) -> NDArray[
     return np.maximum(exponent, np.int16(_LOWEST), out=exponent)
 
 
-def sum_where_cut(a: Operand, b: Operand, scale: NDArray[np.float64], cut: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The (M, N) sums of the products, cut off to units of ``1 / scale`` where ``cut``; elsewhere none needs it."""
+def sum_where_cut(a: Operand, b: Operand, up: NDArray[np.int16], is_cut: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The (M, N) sums of the products, each cut off to a multiple of ``2^-up`` where ``is_cut``; elsewhere none is."""
     total: NDArray[np.float64] = a.values @ b.values.T
-    m, n = np.nonzero(cut)
+    m, n = np.nonzero(is_cut)
     units = a.values[m]
     units *= b.values[n]
-    units *= scale[m, n, None]
+    units *= power_of_two(up[m, n])[:, None]
     np.trunc(units, out=units)
-    total[m, n] = units.sum(axis=1) / scale[m, n]
+    total[m, n] = units.sum(axis=1) * power_of_two(-up[m, n])
     return total
 
 
