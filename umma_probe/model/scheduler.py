@@ -22,7 +22,7 @@ import numpy as np
 from umma_probe.errors import Deadlock, UmmaProbeError, UndefinedBehavior, Where
 from umma_probe.model.decode import Control
 from umma_probe.model.frame import Frame
-from umma_probe.model.strands import CallRecord, Cohort, Strand, Token, as_selection, mask_of
+from umma_probe.model.strands import FULL_WARP, CallRecord, Cohort, Strand, Token, as_selection, mask_of
 from umma_probe.model.waits import Resume, Wait
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class Scheduler:
         self.program = launch.program
         self.frame = Frame(launch, launch.regs, slice(0, 0))
         self.parked: dict[Strand, Wait] = {}
-        self.joining: dict[Token, None] = {}
+        self.joining: dict[Token, int] = {}
+        """Tokens at which lanes wait for others, with their warp."""
         self._ready: dict[int, list[Strand]] = {}
         self._random = random.Random(launch.engine.policy.seed) if launch.engine.random else None
         self._turn_floor = 0
@@ -62,14 +63,26 @@ class Scheduler:
         if strand.stack:
             joined = self._arrive(strand)
         if joined is not None:
-            self._ready.setdefault(joined.pc, []).append(joined)
+            self._enter(self._ready.setdefault(joined.pc, []), joined)
+
+    def _enter(self, ready: list[Strand], strand: Strand) -> None:
+        """Make a strand ready. Parts of a warp that meet by chance go on together: a branch whose paths part for good
+        (one returns, say) has no post-dominator, yet what follows may want the whole warp.
+        """
+        if strand.lanes != FULL_WARP and not strand.timed_out:
+            for other in ready:
+                if other.warp == strand.warp and other.stack == strand.stack and other.calls == strand.calls:
+                    other.set_lanes(other.lanes | strand.lanes)
+                    other.turn = max(other.turn, strand.turn)
+                    return
+        ready.append(strand)
 
     def _arrive(self, strand: Strand) -> Strand | None:
         while strand.stack and strand.stack[-1].pc == strand.pc:
             token = strand.stack[-1]
             token.arrived |= strand.lanes
             if token.arrived != token.pending:
-                self.joining[token] = None
+                self.joining[token] = strand.warp
                 return None
             self.joining.pop(token, None)
             if strand.lanes != token.pending:
@@ -364,14 +377,15 @@ class Scheduler:
 
     def _exit(self, strand: Strand) -> None:
         """The strand's lanes end; whoever only waited for them goes on."""
-        for token in reversed(strand.stack):
+        for token in strand.stack:
             token.pending &= ~strand.lanes
-            if token.pending and token.arrived == token.pending:
-                self.joining.pop(token, None)
-                self._place(Strand(strand.warp, token.pending, token.pc, token.outer, strand.calls, strand.turn))
+        for token in reversed(strand.stack):
+            if token.pending:
+                if token.arrived == token.pending:
+                    self.joining.pop(token, None)
+                    self._place(Strand(strand.warp, token.pending, token.pc, token.outer, strand.calls, strand.turn))
                 break
-            if not token.pending:
-                self.joining.pop(token, None)
+            self.joining.pop(token, None)
         self.launch.exit_lanes(strand.warp, strand.lanes)
 
     # ------------------------------------------------------------------ hangs
@@ -379,9 +393,10 @@ class Scheduler:
         lines: dict[str, list[str]] = {}
         for strand, wait in self.parked.items():
             lines.setdefault(f"{self._at(strand.pc)} waits for {wait.describe()}", []).append(self._who(strand))
-        for token in self.joining:
+        for token, warp in self.joining.items():
             missing = token.pending & ~token.arrived
-            lines.setdefault(f"{self._at(token.pc)} waits for lanes {missing:#010x} to join", []).append("a warp")
+            who = f"{self.launch.warp_name(warp)} lanes {token.arrived & token.pending:#010x}"
+            lines.setdefault(f"{self._at(token.pc)} waits for lanes {missing:#010x} to join", []).append(who)
         for strands in self._ready.values():
             for strand in strands:
                 polled = f" on {strand.polls()}" if strand.polls is not None else ""
