@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from umma_probe.model.arith import mma, window
+from umma_probe.model.arith.exponents import power_of_two
 from umma_probe.model.arith.operands import accumulator, operand
 from umma_probe.model.arith.rounding import to_words
 from umma_probe.spec.arithmetic import WINDOWS
@@ -98,8 +99,8 @@ def every_term_cut(a_words: np.ndarray, b_words: np.ndarray, c_words: np.ndarray
     """The same words with no shortcut."""
     a, b = operand(a_words, FORMATS[type_]), operand(b_words, FORMATS[type_])
     c = accumulator(c_words, FORMATS["f32"])
-    up = WINDOW.fraction_bits - window.largest_exponent(a, b, c)
-    return to_words(window.sum_term_by_term(a, b, up) + window.cut(c.values, up), "f32", WINDOW)
+    scale = power_of_two(WINDOW.fraction_bits - window.largest_exponent(a, b, c))
+    return to_words(window.sum_term_by_term(a, b, scale) + window.cut(c.values, scale), "f32", WINDOW)
 
 
 if __name__ == "__main__":

@@ -9,45 +9,46 @@ far more than the roundings.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from umma_probe.model.arith.operands import NO_EXPONENT
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+NO_EXPONENT = -0x2000
+"""Exponent of a zero: below every real one, and so is the sum of two."""
 
 _F64_SAFE = 1000
 """Weights from 1 down to ``2^-1000`` are normal float64 numbers."""
 
 
-def largest_sum(a_keys: NDArray[np.int16], b_keys: NDArray[np.int16]) -> NDArray[np.int16]:
+class Exponents(NamedTuple):
+    """Exponents of (rows, K) elements, with bounds of those that are not ``NO_EXPONENT``."""
+
+    keys: NDArray[np.int16]
+    lowest: int
+    highest: int
+
+
+def largest_sum(a: Exponents, b: Exponents) -> NDArray[np.int16]:
     """(M, K) and (N, K) exponents: the (M, N) maxima over k of their sums.
 
-    Zeros have ``NO_EXPONENT``; where every k has one, the result is far below all real exponents.
+    Where no k has two exponents, the result is far below all real ones.
     """
-    width = a_keys.shape[1].bit_length()
-    a_top, b_top = int(a_keys.max()), int(b_keys.max())
-    a_weights, a_depth = _weights(a_keys, a_top, width)
-    b_weights, b_depth = _weights(b_keys, b_top, width)
-    if a_depth + b_depth > _F64_SAFE:
-        return _largest_by_comparison(a_keys, b_keys)
-    total = a_weights @ b_weights.T
-    table = _exponent_table(width) + np.int16(max(a_top + b_top, NO_EXPONENT))
+    width = a.keys.shape[1].bit_length()
+    if width * (a.highest - a.lowest + b.highest - b.lowest) > _F64_SAFE:
+        return _largest_by_comparison(a.keys, b.keys)
+    total = _weights(a, width) @ _weights(b, width).T
+    table = _exponent_table(width) + np.int16(max(a.highest + b.highest, NO_EXPONENT))
     return table.take(total.view(np.int64) >> 52)
 
 
-def _weights(keys: NDArray[np.int16], top: int, width: int) -> tuple[NDArray[np.float64], int]:
-    """``2^(width * (key - top))``, zero for ``NO_EXPONENT``; and how far below 1 the smallest may be."""
-    exponent = keys.astype(np.int64)
-    exponent -= top
-    exponent *= width
-    zero = keys == NO_EXPONENT
-    np.putmask(exponent, zero, 0)
-    depth = -int(exponent.min())
-    np.putmask(exponent, zero, -(1 << 20))
-    return power_of_two(exponent), depth
+def _weights(exponents: Exponents, width: int) -> NDArray[np.float64]:
+    """``2^(width * (key - highest))``; zero for ``NO_EXPONENT``, which is below float64's range."""
+    relative = exponents.keys.astype(np.int64)
+    relative -= exponents.highest
+    relative *= width
+    np.putmask(relative, exponents.keys == NO_EXPONENT, -1 << 20)
+    return power_of_two(relative)
 
 
 @cache
@@ -74,13 +75,3 @@ def power_of_two(exponent: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
     np.maximum(bits, 0, out=bits)
     bits <<= 52
     return bits.view(np.float64)
-
-
-def power_of_two_f32(exponent: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-    """``2^exponent`` as float32, exponents clipped to its normal range."""
-    bits = np.minimum(exponent, 127).astype(np.int32)
-    np.maximum(bits, -126, out=bits)
-    bits += 127
-    bits <<= 23
-    powers: NDArray[np.float32] = bits.view(np.float32)
-    return powers

@@ -11,8 +11,8 @@ count. (Published for ``C`` below ``P``; otherwise ``C - 35`` is at least -161 a
 
 UE4M3 scales: the groups are of 4 and are cut off at ``q``. Where ``C >= P`` they are of 16, cut off at ``C - 35``.
 
-Where no group can be cut, their sum is a matrix product, as in ``window.py``. All groups are multiples of ``2^q`` then and the sum stays below ``2^(q + 52)``: at most 96 products below
-``2^(P + 3)``, and C. So float64 adds them exactly.
+All groups are multiples of ``2^q`` then and the sum stays below ``2^(q + 52)``: at most 96 products below
+``2^(P + 3)``, and C. So float64 adds them exactly; and where no group can be cut, their sum is a matrix product.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.model.arith.exponents import largest_sum
-from umma_probe.model.arith.operands import NO_EXPONENT
+from umma_probe.model.arith.exponents import NO_EXPONENT, Exponents, largest_sum, power_of_two
 from umma_probe.model.arith.window import cut, is_multiple
 
 if TYPE_CHECKING:
@@ -86,8 +85,8 @@ class _Exponents:
         groups = window.groups
         assert groups is not None
         self.a_scales, self.b_scales = a_scales, b_scales
-        self.product = largest_sum(a.raw, b.raw)
-        self.scale_pair = largest_sum(_scale_keys(a, a_scales), _scale_keys(b, b_scales))
+        self.product = largest_sum(a.exponents, b.exponents)
+        self.scale_pair = largest_sum(_scale_exponents(a, a_scales), _scale_exponents(b, b_scales))
         self.accumulator = np.full_like(self.product, NO_EXPONENT) if c is None else c.raw()
         self.leads = (self.accumulator >= self.product) & (self.accumulator != NO_EXPONENT)
         """Where the accumulator sets the window."""
@@ -95,10 +94,15 @@ class _Exponents:
         self.quantum = np.maximum(quantum, np.maximum(self.scale_pair - groups.scale_fraction_bits, _LOWEST))
 
 
-def _scale_keys(elements: Operand, scales: Operand) -> NDArray[np.int16]:
+def _scale_exponents(elements: Operand, scales: Operand) -> Exponents:
     """(rows, K): the raw exponent of each nonzero element's scale."""
     spread = np.repeat(scales.raw, elements.raw.shape[1] // scales.raw.shape[1], axis=1)
-    return np.where(elements.values != 0.0, spread, np.int16(NO_EXPONENT))
+    _, lowest, highest = scales.exponents
+    return Exponents(np.where(elements.values != 0.0, spread, np.int16(NO_EXPONENT)), lowest, highest)
+
+
+def _part(exponents: Exponents, part: slice) -> Exponents:
+    return exponents._replace(keys=exponents.keys[:, part])
 
 
 def _slices(K: int, size: int) -> Iterator[slice]:
@@ -107,7 +111,7 @@ def _slices(K: int, size: int) -> Iterator[slice]:
 
 
 def _accumulator_part(c: Accumulator | None, state: _Exponents) -> NDArray[np.float64]:
-    return np.zeros(state.quantum.shape) if c is None else cut(c.values, -state.quantum)
+    return np.zeros(state.quantum.shape) if c is None else cut(c.values, power_of_two(-state.quantum))
 
 
 def _sum_per_group(
@@ -117,10 +121,10 @@ def _sum_per_group(
     dropped = np.zeros_like(total)
     K = a.values.shape[1]
     for part in _slices(K, groups.size * expansion):
-        product = largest_sum(a.raw[:, part], b.raw[:, part])
+        product = largest_sum(_part(a.exponents, part), _part(b.exponents, part))
         outranked = (state.accumulator >= product) & (state.accumulator != NO_EXPONENT)
         coarse = np.maximum(state.quantum, state.accumulator - groups.accumulator_fraction_bits)
-        group = cut(a.values[:, part] @ b.values[:, part].T, -np.where(outranked, coarse, state.quantum))
+        group = cut(a.values[:, part] @ b.values[:, part].T, power_of_two(-np.where(outranked, coarse, state.quantum)))
         total += group
         if groups.subnormal_floor is not None:
             block = part.start * state.a_scales.raw.shape[1] // K
@@ -137,12 +141,14 @@ def _sum_by_leader(
 ) -> NDArray[np.float64]:
     total = _accumulator_part(c, state)
     K = a.values.shape[1]
+    scale = power_of_two(-state.quantum)
     for part in _slices(K, groups.size * expansion):
-        total += cut(a.values[:, part] @ b.values[:, part].T, -state.quantum)
+        total += cut(a.values[:, part] @ b.values[:, part].T, scale)
     if c is None or not state.leads.any():
         return total
     coarse = state.accumulator - np.int16(groups.accumulator_fraction_bits)
+    scale = power_of_two(-np.maximum(coarse, np.int16(_LOWEST)))
     led = c.values.copy()
     for part in _slices(K, groups.accumulator_group_size * expansion):
-        led += cut(a.values[:, part] @ b.values[:, part].T, -np.maximum(coarse, np.int16(_LOWEST)))
+        led += cut(a.values[:, part] @ b.values[:, part].T, scale)
     return np.where(state.leads, led, total)

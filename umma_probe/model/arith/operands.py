@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from umma_probe.model.arith.exponents import NO_EXPONENT, Exponents
 from umma_probe.spec.encoding import decode_to_float64
 from umma_probe.spec.formats import FORMATS, NumberFormat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-NO_EXPONENT = -0x2000
-"""Raw exponent of a zero: below every real one, and so is the sum of two."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,21 @@ class Operand:
     def lowest_bit(self) -> int:
         """All values are multiples of ``2^lowest_bit``; ``-NO_EXPONENT`` if all are zero."""
         return int(self.lowest_bits.min())
+
+    @property
+    def exponents(self) -> Exponents:
+        """``raw``; no raw exponent is below the lowest bit."""
+        return Exponents(self.raw, min(self.lowest_bit, self.highest), self.highest)
+
+    @property
+    def fineness(self) -> Exponents:
+        """The lowest bits, negated: the largest sum is the lowest bit of the products."""
+        return Exponents(-self.lowest_bits, -max(self.lowest_bit, self.highest), -self.lowest_bit)
+
+    @property
+    def significand_bits(self) -> int:
+        """Of the longest element, without the leading bit."""
+        return int((self.raw - self.lowest_bits).max())
 
 
 @dataclass(frozen=True)
