@@ -89,6 +89,14 @@ class Buffer(Protocol):
         ...
 
 
+class TensorMap(Protocol):
+    """An encoded tensor map: a kernel argument of 128 bytes."""
+
+    def tobytes(self) -> bytes:
+        """The 128 bytes, of the device's own format."""
+        ...
+
+
 class Kernel(Protocol):
     """One entry point."""
 
@@ -138,6 +146,13 @@ class Device(Protocol):
 
     def array(self, values: npt.NDArray[Any]) -> Buffer:
         """Device memory with a copy of ``values``."""
+        ...
+
+    def tensor_map(self, buffer: Any, **fields: Any) -> TensorMap:
+        """A tensor map over a buffer; ``fields`` are the words of a launch case (``dtype``, ``global_dim`` ...).
+
+        :raises ConfigError: an unknown word, or what the driver would refuse.
+        """
         ...
 
     def tmem(self, cta: int = 0) -> TmemSnapshot:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from umma_probe.gpu.device import GpuDevice
     from umma_probe.gpu.kernel import GpuKernel, GpuModule
     from umma_probe.gpu.memory import DeviceBuffer
+    from umma_probe.gpu.tensor_map import TensorMap
 
 
 class CudaDevice:
@@ -58,6 +59,15 @@ class CudaDevice:
     def array(self, values: npt.NDArray[Any]) -> DeviceBuffer:
         """Device memory with a copy of ``values``."""
         return self.gpu.array(values)
+
+    def tensor_map(self, buffer: DeviceBuffer, **fields: Any) -> TensorMap:
+        """A tiled map, encoded by the driver; words as in a launch case.
+
+        :raises ConfigError: an unknown word, or what the driver refuses.
+        """
+        if "pixels_per_column" in fields:
+            raise ConfigError("tensor map: im2col maps are encoded on the model only")
+        return self.gpu.tensor_map(buffer, **fields)
 
     def tmem(self, cta: int = 0) -> TmemSnapshot:
         """Not on a GPU.

@@ -15,6 +15,7 @@ from umma_probe.errors import ConfigError, DeviceTimeout
 from umma_probe.model.async_engine import Policy
 from umma_probe.model.launch import LaunchConfig
 from umma_probe.model.machine import LoadedModule, Machine
+from umma_probe.model.tensor_map import TensorMap, encode_im2col, encode_tiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -123,6 +124,14 @@ class ModelDevice:
         """Device memory with a copy of ``values``."""
         self._buffers += 1
         return ModelBuffer(self._machine, np.asarray(values), f"array {self._buffers}")
+
+    def tensor_map(self, buffer: ModelBuffer, **fields: Any) -> TensorMap:
+        """A tiled map, or an im2col one where ``pixels_per_column`` is among the fields; words as in a launch case.
+
+        :raises ConfigError: an unknown word, or what the driver would refuse.
+        """
+        encode = encode_im2col if "pixels_per_column" in fields else encode_tiled
+        return encode(buffer.address, **fields)
 
     def tmem(self, cta: int = 0) -> TmemSnapshot:
         """Tensor Memory of one CTA when it exited in the last launch.
