@@ -87,7 +87,10 @@ def largest_exponent(a: Operand, b: Operand, c: Accumulator | None) -> NDArray[n
 
 
 def sum_where_cut(a: Operand, b: Operand, scale: NDArray[np.float64], is_cut: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The (M, N) sums of the products, each cut off to a multiple of ``1 / scale``; where not ``is_cut``, each is one."""
+    """The (M, N) sums of the products, each cut off to a multiple of ``1 / scale``.
+
+    :param is_cut: False where every product is one already.
+    """
     if np.count_nonzero(is_cut) > is_cut.size * _FEW:
         return sum_term_by_term(a, b, scale)
     total: NDArray[np.float64] = a.values @ b.values.T
