@@ -3,8 +3,9 @@
 
 #include "common.cuh"
 
-// Says where it was put, and is a NaN that no MMA makes: negative, as an f32 and (low half) as an f16.
-DEVICE u32 sentinel(u32 lane, u32 column) { return 0xff80fe00u | tmem_address(lane, column); }
+// Says where it was put, and is a NaN that no MMA makes: negative, as an f32 and (low half) as an f16. The 1 keeps the
+// low half a NaN in column 0, and no sentinel is all ones.
+DEVICE u32 sentinel(u32 lane, u32 column) { return 0xff80fc00u | tmem_address(lane, column + 1); }
 
 DEVICE void fill_with_sentinel(u32 tmem) {
   const u32 lane = threadIdx.x, warp_lane = lane / WARP * WARP;
