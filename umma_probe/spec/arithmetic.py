@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.registry import Registry
 from umma_probe.spec.machine import arch as machine
-from umma_probe.spec.sources import Evidence, Ref
+from umma_probe.spec.sources import Evidence, Ref, assumed
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,16 @@ _SIM_HOPPER_FP8 = Ref(
     "mma-sim", "wgmma with FP8", Evidence.MEASURED, "13 fraction bits in the sum and in an F32 result"
 )
 
+SCALE_INPUT_D = assumed(
+    "tcgen05.mma, scale-input-d",
+    "D is taken to be scaled exactly, before the window is placed; an MMA on a subnormal or an odd D would settle it",
+)
+K96 = assumed(
+    "tcgen05.mma, K = 96",
+    "the groups are taken to go on as for K = 64; a sum whose groups 5 and 6 lie at the window's end would settle it",
+)
+"""Gaps in what is published, and what is done instead."""
+
 _UE8M0_GROUPS = Groups(
     size=16,
     scale_fraction_bits=35,
@@ -100,9 +110,9 @@ _window("tcgen05/f16", 25, _B200, _B200_F16_D, _SIM)
 _window("tcgen05/tf32", 25, _B200, _SIM)
 _window("tcgen05/f8f6f4", 25, _B200, _B200_F16_D, _SIM)
 _window("tcgen05/mxf8f6f4", 25, _B200_MX, _SIM)
-_window("tcgen05/mxf4", 39, _B200_MXF4, groups=_UE8M0_GROUPS)
-_window("tcgen05/mxf4nvf4/ue8m0", 39, _B200_MXF4, groups=_UE8M0_GROUPS)
-_window("tcgen05/mxf4nvf4/ue4m3", 39, _B200_NVFP4, groups=_UE4M3_GROUPS)
+_window("tcgen05/mxf4", 39, _B200_MXF4, K96, groups=_UE8M0_GROUPS)
+_window("tcgen05/mxf4nvf4/ue8m0", 39, _B200_MXF4, K96, groups=_UE8M0_GROUPS)
+_window("tcgen05/mxf4nvf4/ue4m3", 39, _B200_NVFP4, K96, groups=_UE4M3_GROUPS)
 _window("wgmma/f16", 25, _SIM_HOPPER)
 _window("wgmma/tf32", 25, _SIM_HOPPER)
 _window("wgmma/f8f6f4", 13, _SIM_HOPPER_FP8, result_fraction_bits=13, operand_types=("e4m3", "e5m2"))

@@ -13,7 +13,7 @@ from umma_probe.model.arith.operands import Operand, accumulator, operand, scale
 from umma_probe.model.arith.rounding import to_words
 from umma_probe.model.arith.specials import apply_specials
 from umma_probe.model.arith.window import window_sum
-from umma_probe.spec.arithmetic import window_of
+from umma_probe.spec.arithmetic import SCALE_INPUT_D, window_of
 from umma_probe.spec.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -55,7 +55,11 @@ def mma(
     a_format, b_format, d_format = FORMATS[a_type], FORMATS[b_type], FORMATS[d_type]
     if kind == "i8":
         if scale_input_d:
-            raise NotModelled(f"kind i8: scale-input-d is {scale_input_d}, must be 0", hint="its effect is unknown")
+            raise NotModelled(
+                f"kind i8: scale-input-d is {scale_input_d}, must be 0",
+                hint="its effect on integers is unknown",
+                ref=str(SCALE_INPUT_D),
+            )
         return integer_sum(a_words, b_words, c_words, a_format, b_format, saturate=saturate, valid=a_valid)
     window = window_of(arch, kind, scale_type)
     with np.errstate(all="ignore"):
