@@ -155,6 +155,13 @@ class Device(Protocol):
         """
         ...
 
+    def tmem_all(self) -> dict[int, TmemSnapshot]:
+        """Tensor Memory that the last launch left, of every recorded CTA; the model's alone.
+
+        :raises ConfigError: there is none.
+        """
+        ...
+
     def tmem(self, cta: int = 0) -> TmemSnapshot:
         """Tensor Memory that the last launch left; the model's alone.
 

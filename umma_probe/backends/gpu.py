@@ -69,6 +69,13 @@ class CudaDevice:
             raise ConfigError("tensor map: im2col maps are encoded on the model only")
         return self.gpu.tensor_map(buffer, **fields)
 
+    def tmem_all(self) -> dict[int, TmemSnapshot]:
+        """Not on a GPU.
+
+        :raises ConfigError: always.
+        """
+        return {0: self.tmem()}
+
     def tmem(self, cta: int = 0) -> TmemSnapshot:
         """Not on a GPU.
 

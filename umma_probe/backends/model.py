@@ -138,13 +138,19 @@ class ModelDevice:
 
         :raises ConfigError: no launch yet, or no such CTA.
         """
-        if self._last is None:
-            raise ConfigError("tmem: nothing was launched on this device yet")
-        snapshots = self._last.tmem_snapshots
+        snapshots = self.tmem_all()
         if cta not in snapshots:
             raise ConfigError(f"tmem: cta is {cta}, must be one of {len(snapshots)} recorded, from 0")
-        words, written = snapshots[cta]
-        return TmemSnapshot(words, written)
+        return snapshots[cta]
+
+    def tmem_all(self) -> dict[int, TmemSnapshot]:
+        """Tensor Memory of the CTAs of the last launch (the first 64 that exited), each when it exited.
+
+        :raises ConfigError: no launch yet.
+        """
+        if self._last is None:
+            raise ConfigError("tmem: nothing was launched on this device yet")
+        return {cta: TmemSnapshot(*snapshot) for cta, snapshot in self._last.tmem_snapshots.items()}
 
     def run(
         self, module: LoadedModule, entry: str, config: LaunchConfig, arguments: list[bytes], timeout: float | None

@@ -15,6 +15,7 @@ from umma_probe.errors import ExitCode, InternalError, UmmaProbeError
 # verb -> (module under cli/commands, one line of help). Help never imports a verb.
 VERBS: dict[str, tuple[str, str]] = {
     "run": ("run", "Compile, run, dump and diff one probe."),
+    "exec": ("exec", "Run any kernel that a launch-case file describes; check its outputs."),
     "list": ("list", "The probes: options, what each shows, what each needs."),
     "doctor": ("doctor", "What is here: GPU, driver, NVRTC; what can run where."),
     "layout": ("layout", "Element to Tensor Memory cell and back: accumulators, A operand, scale factors."),

@@ -1,0 +1,41 @@
+"""``umma-probe exec CASE.yaml``: any kernel that a launch-case file describes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from umma_probe.cli.console import view_of
+from umma_probe.cli.options import target_options
+from umma_probe.cli.output import Output, format_options
+from umma_probe.report.formats import FORMATS, render
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("case_file", metavar="CASE.yaml", type=click.Path(path_type=Path))
+@click.option("--dump-tmem", type=click.Path(path_type=Path), metavar="FILE.npz",
+              help="Write Tensor Memory of every CTA as it was when the CTA exited (model).")  # fmt: skip
+@click.option("--save-outputs", type=click.Path(path_type=Path), metavar="DIR",
+              help="Write every buffer's final bytes there.")  # fmt: skip
+@target_options
+@format_options(*FORMATS)
+def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, output: Output, **options: Any) -> int:
+    """Run the kernel of a launch-case file and check its outputs."""
+    from umma_probe.harness.launch_case import report as cases
+    from umma_probe.harness.launch_case.schema import load_case
+    from umma_probe.harness.reporting import exit_code
+
+    options.pop("force")
+    options.pop("seed")
+    report, result, device = cases.exec_case(case_file, **options)
+    if result is not None and save_outputs is not None:
+        cases.save_outputs(save_outputs, load_case(case_file), result)
+    if result is not None and dump_tmem is not None:
+        cases.save_tmem(dump_tmem, device)
+    output.write(render(report, output.format, view_of(output)))
+    return exit_code(report)

@@ -1,0 +1,103 @@
+"""A launch case as a report: the same keys, checks and verdicts as a probe's."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.backends.target import open_target
+from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError
+from umma_probe.harness.launch_case.run import CaseResult, run_case
+from umma_probe.harness.launch_case.schema import load_case
+from umma_probe.harness.reporting import add_notes, environment, fail_with, settle, target_record
+from umma_probe.record.schema import Check, Report, Timing, Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from umma_probe.backends.base import Device
+    from umma_probe.harness.launch_case.schema import LaunchCase
+
+
+def exec_case(
+    path: Path, *, target: str = "auto", arch: str = "", policy: str = "eager", timeout: float | None = None
+) -> tuple[Report, CaseResult | None, Device]:
+    """Run the case of a file.
+
+    :return: the report, what the kernel left (None if it did not finish), and the device.
+    :raises ConfigError: the file, an option or the source is wrong; nothing ran.
+    :raises DeviceUnavailable: the target is not here.
+    """
+    case = load_case(path)
+    wanted = arch or case.arch
+    device = open_target(target, arch=wanted, policy=policy, needs_tmem=wanted.startswith(("sm_10", "sm_11")))
+    report = Report(
+        command="exec",
+        probe=case.name,
+        title=f"kernel {case.entry} of {case.source.name}",
+        params=_parameters(case),
+        target=target_record(device),
+        environment=environment(),
+    )
+    start = time.perf_counter()
+    try:
+        result = run_case(device, case, timeout=timeout)
+    except (ConfigError, DeviceUnavailable, InternalError):
+        raise
+    except UmmaProbeError as error:
+        report.timing = Timing(run_s=round(time.perf_counter() - start, 4))
+        fail_with(report, error)
+        return report, None, device
+    report.timing = Timing(round(result.compile_s, 4), round(result.outcome.seconds, 4))
+    report.checks += result.checks
+    if not result.checks:
+        report.checks.append(
+            Check("execution", Verdict.PASS.value, "the kernel finishes", "it did", "nothing to compare")
+        )
+    add_notes(report, result.outcome)
+    settle(report)
+    return report, result, device
+
+
+def _parameters(case: LaunchCase) -> dict[str, object]:
+    return {
+        "source": case.source.name,
+        "entry": case.entry,
+        "grid": "x".join(map(str, case.grid)),
+        "block": "x".join(map(str, case.block)),
+        "cluster": "x".join(map(str, case.cluster or (1, 1, 1))),
+        "dynamic_smem": case.dynamic_smem,
+    }
+
+
+def save_outputs(folder: Path, case: LaunchCase, result: CaseResult) -> None:
+    """Write every buffer's final bytes as ``NAME.bin``.
+
+    :raises ConfigError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for spec in case.buffers:
+            result.outputs[spec.name].tofile(folder / f"{spec.name}.bin")
+    except OSError as error:
+        raise ConfigError(f"--save-outputs: cannot write {folder}: {error.strerror}") from error
+
+
+def save_tmem(file: Path, device: Device) -> None:
+    """Write Tensor Memory of every recorded CTA: ``words`` and ``written`` (CTA, lane, column), and ``cta`` numbers.
+
+    :raises ConfigError: the target does not show it, or the file cannot be written.
+    """
+    snapshots = device.tmem_all()
+    numbers = sorted(snapshots)
+    try:
+        np.savez_compressed(
+            file,
+            cta=np.array(numbers),
+            words=np.stack([snapshots[n].words for n in numbers]),
+            written=np.stack([snapshots[n].written for n in numbers]),
+        )
+    except OSError as error:
+        raise ConfigError(f"--dump-tmem: cannot write {file}: {error.strerror}") from error
