@@ -16,7 +16,7 @@ from umma_probe.backends.target import DEFAULT_MODEL_ARCH, open_target
 from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError
 from umma_probe.harness.manifest import ProbeContract, load_probe
 from umma_probe.harness.reporting import add_notes, environment, exit_code, fail_with, settle, target_record
-from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, load_suite
+from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Mapped, Output, Outputs, load_suite
 from umma_probe.record.schema import Report, Timing
 
 __all__ = ["exit_code", "run_probe"]
@@ -110,6 +110,7 @@ def _execute(
 
 def _launch(device: Device, kernel: Any, plan: LaunchPlan, timeout: float | None) -> tuple[LaunchOutcome, Outputs]:
     buffers: dict[str, Any] = {}
+    mapped: list[Any] = []  # a map holds an address only: the buffer must live as long as the launch
     arguments: list[Any] = []
     for argument in plan.args:
         match argument:
@@ -118,6 +119,9 @@ def _launch(device: Device, kernel: Any, plan: LaunchPlan, timeout: float | None
             case Output(name):
                 buffers[name] = device.array(argument.initial())
                 arguments.append(buffers[name])
+            case Mapped(values, fields):
+                mapped.append(device.array(values))
+                arguments.append(device.tensor_map(mapped[-1], **fields))
             case _:
                 arguments.append(argument)
     outcome = kernel.launch(
@@ -136,5 +140,6 @@ def _apply(report: Report, judgement: Judgement) -> None:
     report.checks += judgement.checks
     report.tmem, report.occupancy, report.diagnosis = judgement.tmem, judgement.occupancy, judgement.diagnosis
     report.metrics, report.findings = judgement.metrics, judgement.findings
+    report.accuracy = judgement.accuracy
     report.notes += judgement.notes
     settle(report)

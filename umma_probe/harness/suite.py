@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umma_probe.errors import InternalError
+from umma_probe.record.accuracy import Accuracy
 from umma_probe.record.schema import Check, Diagnosis, Occupancy, TmemRecord, Verdict
 
 if TYPE_CHECKING:
@@ -47,7 +48,15 @@ class Output:
         return np.full(count, 0xA5, np.uint8).view(dtype).reshape(self.shape)
 
 
-Argument = Input | Output | np.generic | bytes
+@dataclass(frozen=True)
+class Mapped:
+    """A buffer that the kernel reads through a tensor map; ``fields`` are those of the device's ``tensor_map``."""
+
+    values: Array
+    fields: Mapping[str, Any]
+
+
+Argument = Input | Output | Mapped | np.generic | bytes
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,7 @@ class Judgement:
     occupancy: Occupancy | None = None
     diagnosis: Diagnosis | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    accuracy: Accuracy | None = None
     notes: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
 

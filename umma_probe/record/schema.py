@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from typing import Any
 
+from umma_probe.record.accuracy import Accuracy
+
 SCHEMA_VERSION = 1
 
 
@@ -189,6 +191,7 @@ class Report:
     occupancy: Occupancy | None = None
     diagnosis: Diagnosis | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    accuracy: Accuracy | None = None
     timing: Timing = field(default_factory=Timing)
     environment: Environment = field(default_factory=Environment)
     findings: list[str] = field(default_factory=list)
