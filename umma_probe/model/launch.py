@@ -20,6 +20,7 @@ from umma_probe.model.register_file import RegisterFile
 from umma_probe.model.scheduler import Scheduler
 from umma_probe.model.special_registers import CtaPlace
 from umma_probe.model.strands import Strand
+from umma_probe.model.tensormap_proxy import TensorMapProxy
 from umma_probe.model.tmem import TensorMemory
 from umma_probe.model.transfer_groups import TransferGroups
 from umma_probe.model.warp_sync import WarpSync
@@ -118,6 +119,7 @@ class Launch:
         """Groups of ``cp.async``."""
         self.bulk_groups = TransferGroups()
         """Groups of ``cp.async.bulk`` and its kin."""
+        self.tensor_maps = TensorMapProxy(self)
         self.named_barriers = NamedBarriers(self)
         self.cluster_barriers = ClusterBarriers(self)
         self._next_cluster = 0

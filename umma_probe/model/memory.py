@@ -7,7 +7,8 @@ silent zero.
 
 Address space of the model (64-bit generic): global allocations from ``GLOBAL_BASE``; the shared window of a cluster at
 ``SHARED_WINDOW`` (CTA rank r at r << 24, as silicon lays it out and as 2-CTA kernels rely on); local memory at
-``LOCAL_WINDOW``. Parameters and constants live in global allocations, so a generic address of a parameter works.
+``LOCAL_WINDOW``. Parameters and constants live in global allocations, so a generic address of a parameter works. A
+``.param`` address is the offset in the kernel's parameters: compilers hold it in 32-bit registers.
 """
 
 from __future__ import annotations
@@ -248,9 +249,11 @@ class MemorySystem:
     def locate(self, f: Frame, space: str, addresses: Array, size: int) -> tuple[Bytes, Array]:
         """The backing bytes and the offsets of addresses in a state space; checks bounds.
 
-        Spaces: ``global``, ``const``, ``param`` (kernel parameters, register based), ``shared``, ``shared::cta``,
+        Spaces: ``global``, ``const``, ``param`` (kernel parameters), ``shared``, ``shared::cta``,
         ``shared::cluster``, ``local``.
         """
+        if space == "param":
+            addresses = addresses + self.launch.param_address
         if space in ("global", "const", "param"):
             low, high = int(addresses.min()), int(addresses.max()) + size
             if not self.globals.contains(low, high):

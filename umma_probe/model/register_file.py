@@ -79,8 +79,6 @@ class RegisterFile:
                 address = variable.address + slot.offset
                 if variable.space == "shared":
                     address += place.rank << RANK_SHIFT
-                elif variable.space == "param":
-                    address += launch.param_address
                 self.rows[index][part] = slot.type.dtype.type(address & ((1 << slot.type.bits) - 1))
 
     def read(self, name: str) -> Array:

@@ -96,6 +96,13 @@ _source(
     "https://docs.nvidia.com/cuda/cuda-c-programming-guide/",
     "2026-11-30",
 )
+_source(
+    "cuda-driver",
+    "CUDA driver API",
+    "13.0",
+    "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TENSOR__MEMORY.html",
+    "2026-11-30",
+)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """State spaces of addresses: ``cvta``, ``isspacep``, ``mapa``, ``getctarank``.
 
 Rules enforced here (PTX ISA, "Data Movement and Conversion Instructions"): a generic address of shared memory is the
-shared window plus the shared address, one of local memory the local window plus the local address; global, constant
-and kernel-parameter addresses are generic as they stand. A shared address carries its CTA's rank in the cluster from
-bit 24 up, and ``mapa`` replaces that rank; so a ``.shared::cta`` address of the own CTA is a valid ``.shared::cluster`` address.
-A rank that the cluster lacks gives an address whose use faults.
+shared window plus the shared address, one of local memory the local window plus the local address, one of a parameter
+the place of the kernel's parameters plus the offset in them; global and constant addresses are generic as they stand.
+A shared address carries its CTA's rank in the cluster from bit 24 up, and ``mapa`` replaces that rank; so a
+``.shared::cta`` address of the own CTA is a valid ``.shared::cluster`` address. A rank that the cluster lacks gives an
+address whose use faults.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ CLUSTER = (documented("Data Movement and Conversion Instructions: mapa"), RANK_B
 WINDOWS = {
     "global": 0,
     "const": 0,
-    "param": 0,
-    "param::entry": 0,
     "local": LOCAL_WINDOW,
     "shared": SHARED_WINDOW,
     "shared::cta": SHARED_WINDOW,
     "shared::cluster": SHARED_WINDOW,
 }
 """State space to the generic address of its address 0."""
+PARAMETERS = ("param", "param::entry")
+"""Parameters start at another generic address in every launch."""
 
 U64 = TYPES["u64"]
 
@@ -65,7 +66,30 @@ def from_generic(window: int) -> Callable[[Array], Array]:
     return lambda a: a - base
 
 
-@operation("isspacep.{space}", space=tuple(WINDOWS), refs=IS_SPACE)
+@operation("cvta.{space}.u64", space=PARAMETERS, refs=CONVERT)
+def parameter_to_generic(ops: Operands, space: str) -> Executor:
+    """Offset in the kernel's parameters to generic address."""
+    return _shift_by_parameters(ops, 1)
+
+
+@operation("cvta.to.{space}.u64", space=PARAMETERS, refs=CONVERT)
+def parameter_from_generic(ops: Operands, space: str) -> Executor:
+    """Generic address to offset in the kernel's parameters."""
+    return _shift_by_parameters(ops, -1)
+
+
+def _shift_by_parameters(ops: Operands, sign: int) -> Executor:
+    ops.expect_count(2)
+    target, source = ops.dst(0, U64), ops.src(1, U64)
+
+    def run(f: Frame) -> None:
+        base = np.uint64(sign * f.launch.param_address & (1 << 64) - 1)
+        f.regs[target][f.sel] = f.regs[source][f.sel] + base
+
+    return run
+
+
+@operation("isspacep.{space}", space=(*WINDOWS, *PARAMETERS), refs=IS_SPACE)
 def isspacep(ops: Operands, space: str) -> Executor:
     """Whether a generic address falls into a state space."""
     ops.expect_count(2)
@@ -107,9 +131,7 @@ def mapa(space: str | None, type: PtxType) -> Callable[[Array, Array], Array]:
     return lambda a, rank: (a & kept) | (rank.astype(word) << shift)
 
 
-@alu(
-    "getctarank.{space?}.{type}", operands="u32 type", space=("shared::cluster",), type="u32 u64", refs=CLUSTER
-)
+@alu("getctarank.{space?}.{type}", operands="u32 type", space=("shared::cluster",), type="u32 u64", refs=CLUSTER)
 def getctarank(space: str | None, type: PtxType) -> Callable[[Array], Array]:
     """The rank of the CTA that a shared address belongs to."""
     mask, shift = type.dtype.type(RANK_BITS_MASK), type.dtype.type(RANK_SHIFT)

@@ -107,5 +107,10 @@ def fence_tensormap_release(ops: Operands, scope: str) -> Executor:
 def fence_tensormap_acquire(ops: Operands, scope: str) -> Executor:
     """``fence.proxy.tensormap::generic.acquire.scope [addr], 128``."""
     ops.expect_count(2)
-    ops.address(0)
-    return _ordered_already
+    address = ops.address(0)
+
+    def run(f: Frame) -> None:
+        for slot, target in zip(f.cta_slots.tolist(), address.resolve(f).tolist(), strict=True):
+            f.launch.tensor_maps.acquire(slot, target)
+
+    return run
