@@ -94,17 +94,20 @@ def lane_feed(rows: int, banked: bool, base_lane: int) -> LaneFeed:
 class AccessBox:
     """The cells that a warp's ``tcgen05.ld`` or ``.st`` touches, and who carries each.
 
-    ``lane`` and ``column`` have the shape (registers, 32 threads), relative to the address.
+    ``lane`` and ``column`` have the shape (registers, 32 threads), relative to the address. A packed register carries
+    the low halves of ``column`` and ``column + 1``. ``spans`` are the ranges of columns touched.
     """
 
     lane: Array
     column: Array
     registers: int
     lanes: int
-    columns: int
+    spans: tuple[tuple[int, int], ...]
+    whole: bool = False
+    """Thread t holds lane t, register r column r."""
 
 
-def _carrier(shape: str, lane: Array, column: Array, split: int) -> tuple[Array, Array]:
+def _carrier(shape: str, lane: Array, column: Array) -> tuple[Array, Array]:
     """(thread, register) of a cell, from the fragment figures of "tcgen05.ld: access patterns".
 
     The 16-lane shapes are stacks of 8 x 128-bit (or 64, 256) matrices: thread 4i + j holds row i; two rows of
@@ -124,27 +127,29 @@ def _carrier(shape: str, lane: Array, column: Array, split: int) -> tuple[Array,
     raise AssertionError(shape)
 
 
-_COLUMNS_PER_REPEAT = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 1}
+_COLUMNS_PER_REPEAT = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8}
 
 
 @lru_cache(maxsize=256)
-def access_box(shape: str, repeat: int, split: int = 0) -> AccessBox:
-    """The box of ``.shape.xN``; ``split`` is the immediate of 16x32bx2, in columns.
+def access_box(shape: str, repeat: int, split: int = 0, packed: bool = False) -> AccessBox:
+    """The box of ``.shape.xN``.
 
-    A cell that two threads carry (16x32bx2 with overlapping halves) appears once for each.
+    :param split: the immediate of 16x32bx2: how many columns behind the address the upper 16 threads read.
+    :param packed: a register holds two 16-bit halves, so a cell of the figures is two columns.
     """
-    columns = _COLUMNS_PER_REPEAT[shape] * repeat
+    step = 1 + packed
     if shape == "16x32bx2":
         threads = np.arange(32)
         lane = np.broadcast_to(threads % 16, (repeat, 32))
-        column = np.arange(repeat)[:, None] + split * (threads // 16)
-        return AccessBox(lane, column, repeat, 16, repeat + split)
+        column = step * np.arange(repeat)[:, None] + split * (threads // 16)
+        return AccessBox(lane, column, repeat, 16, ((0, step * repeat), (split, split + step * repeat)))
+    columns = _COLUMNS_PER_REPEAT[shape] * repeat
     lanes = 32 if shape == "32x32b" else 16
     cell_lane, cell_column = (a.ravel() for a in np.meshgrid(np.arange(lanes), np.arange(columns), indexing="ij"))
-    thread, register = _carrier(shape, cell_lane, cell_column, split)
+    thread, register = _carrier(shape, cell_lane, cell_column)
     registers = lanes * columns // 32
     lane = np.empty((registers, 32), np.int64)
     column = np.empty((registers, 32), np.int64)
     lane[register, thread] = cell_lane
-    column[register, thread] = cell_column
-    return AccessBox(lane, column, registers, lanes, columns)
+    column[register, thread] = step * cell_column
+    return AccessBox(lane, column, registers, lanes, ((0, step * columns),), shape == "32x32b" and not packed)

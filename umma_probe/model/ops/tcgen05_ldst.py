@@ -22,12 +22,18 @@ from umma_probe.model.values import TYPES
 from umma_probe.spec.sources import Evidence, Ref, assumed, documented
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from umma_probe.model.datapath import AccessBox
     from umma_probe.model.decode import Executor
     from umma_probe.model.frame import Frame
     from umma_probe.model.launch import Launch
     from umma_probe.model.operands import AddressOperand, Operands
     from umma_probe.model.values import Array
+
+    Reduction: TypeAlias = Callable[[Array], Array]
+    """(registers, 32) words to (32,) words."""
 
 REFS = (
     documented("tcgen05.ld"),
@@ -54,11 +60,6 @@ class Access:
     address: AddressOperand
     packed: bool
 
-    @property
-    def columns(self) -> int:
-        """Columns that the box spans in Tensor Memory."""
-        return self.box.columns * (2 if self.packed else 1)
-
     def place(self, f: Frame, warp: int, taddr: int, thread: int) -> tuple[int, int]:
         """(first lane, first column) of the box for a warp.
 
@@ -78,13 +79,17 @@ class Access:
         return partition + lane % 32, column
 
 
-def _decode(ops: Operands, what: str, shape: str, repeat: int, packed: bool, address: int) -> Access:
+def decode_access(ops: Operands, what: str, shape: str, repeat: int, packed: bool, address: int) -> Access:
+    """The access that an instruction describes; ``address`` is the position of its address operand.
+
+    :raises PtxSyntaxError: too many registers, or a half-split that is no immediate or negative.
+    """
     split = 0
     if shape == "16x32bx2":
         split = ops.immediate(address + 1)
         if split < 0:
             raise PtxSyntaxError(f"{what}.{shape}: the half-split is {split}, must not be negative")
-    box = access_box(shape, repeat, split)
+    box = access_box(shape, repeat, split, packed)
     if box.registers > MAX_REGISTERS:
         raise PtxSyntaxError(
             f"{what}.{shape}.x{repeat} needs {box.registers} registers, must be at most {MAX_REGISTERS}"
@@ -92,7 +97,11 @@ def _decode(ops: Operands, what: str, shape: str, repeat: int, packed: bool, add
     return Access(what, box, ops.address(address), packed)
 
 
-def _check_registers(access: Access, slots: list[int], ops: Operands) -> None:
+def check_registers(access: Access, slots: list[int], ops: Operands) -> None:
+    """One register for each that the shape carries.
+
+    :raises PtxSyntaxError: more or fewer.
+    """
     if len(slots) != access.box.registers:
         raise PtxSyntaxError(f"{ops.instruction.text}: {len(slots)} registers, must be {access.box.registers}")
 
@@ -101,59 +110,74 @@ def _check_registers(access: Access, slots: list[int], ops: Operands) -> None:
            pack={"pack::16b": True}, refs=REFS)  # fmt: skip
 def load(ops: Operands, shape: str, num: int, pack: bool) -> Executor:
     """Registers <- Tensor Memory."""
-    access = _decode(ops, "tcgen05.ld", shape, num, bool(pack), 1)
+    access = decode_access(ops, "tcgen05.ld", shape, num, bool(pack), 1)
     ops.expect_count(3 if shape == "16x32bx2" else 2)
     slots = ops.dst_vector(0, B32)
-    _check_registers(access, slots, ops)
-    registers = frozenset(ops.writes)
+    check_registers(access, slots, ops)
+    return load_executor(access, slots, frozenset(ops.writes))
+
+
+def load_executor(
+    access: Access, slots: list[int], registers: frozenset[str], reduce: Reduction | None = None
+) -> Executor:
+    """Issue one load a warp. With ``reduce``, the last slot takes the reduction of each thread's words."""
 
     def run(f: Frame) -> None:
-        whole_warp(f, "tcgen05.ld")
+        whole_warp(f, access.what)
         launch = f.launch
         addresses = access.address.resolve(f)
         for warp, positions in f.warps():
             thread = int(f.threads[positions[0]])
             lane, column = access.place(f, warp, _uniform(f, addresses[positions], thread, access), thread)
-            launch.engine.submit(_load_op(launch, access, slots, registers, warp, lane, column, thread))
+            launch.engine.submit(_load_op(launch, access, slots, registers, warp, lane, column, thread, reduce))
 
     return run
 
 
 def _load_op(launch: Launch, access: Access, slots: list[int], registers: frozenset[str], warp: int, lane: int,
-             column: int, thread: int) -> AsyncOp:  # fmt: skip
+             column: int, thread: int, reduce: Reduction | None) -> AsyncOp:  # fmt: skip
     pc, slot = launch.pc, warp // launch.cta_warps
     regs = launch.regs
     part = slice(warp * 32, warp * 32 + 32)
 
     def effect() -> None:
         values = read_box(launch, access, pc, thread, slot, lane, column)
-        for register, row in zip(slots, values, strict=True):
+        for register, row in zip(slots, values, strict=False):
             regs[register][part] = row
+        if reduce is not None:
+            regs[slots[-1]][part] = reduce(values)
 
     return AsyncOp("ld", pc, slot, thread, effect, registers=registers)
 
 
 def read_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, lane: int, column: int) -> Array:
     """The (registers, 32) words of a load; reading a cell that was never written is a finding."""
-    box, tmem = access.box, launch.tmem
-    tmem.check(launch, pc, thread, slot, (lane, lane + box.lanes), (column, column + access.columns), access.what)
-    lanes = lane + box.lane
+    box, tmem, what = access.box, launch.tmem, access.what
+    _check(launch, access, pc, thread, slot, lane, column)
+    if box.whole:
+        return tmem.read(launch, thread, slot, slice(lane, lane + 32), slice(column, column + box.registers), what).T
+    lanes, columns = lane + box.lane, column + box.column
+    words = tmem.read_cells(launch, thread, slot, lanes, columns, what)
     if access.packed:
-        low = tmem.read_cells(launch, thread, slot, lanes, column + 2 * box.column, access.what)
-        high = tmem.read_cells(launch, thread, slot, lanes, column + 2 * box.column + 1, access.what)
-        words: Array = (low & 0xFFFF) | (high << 16)
-        return words
-    return tmem.read_cells(launch, thread, slot, lanes, column + box.column, access.what)
+        high = tmem.read_cells(launch, thread, slot, lanes, columns + 1, what)
+        words = (words & 0xFFFF) | (high << 16)
+    return words
+
+
+def _check(launch: Launch, access: Access, pc: int, thread: int, slot: int, lane: int, column: int) -> None:
+    for start, stop in access.box.spans:
+        lanes = (lane, lane + access.box.lanes)
+        launch.tmem.check(launch, pc, thread, slot, lanes, (column + start, column + stop), access.what)
 
 
 @operation("tcgen05.st.sync.aligned.{shape}.{num}.{unpack?}.b32", shape=SHAPES, num=REPEATS,
            unpack={"unpack::16b": True}, refs=REFS)  # fmt: skip
 def store(ops: Operands, shape: str, num: int, unpack: bool) -> Executor:
     """Tensor Memory <- registers."""
-    access = _decode(ops, "tcgen05.st", shape, num, bool(unpack), 0)
+    access = decode_access(ops, "tcgen05.st", shape, num, bool(unpack), 0)
     ops.expect_count(3 if shape == "16x32bx2" else 2)
     slots = ops.src_vector(len(ops) - 1, B32)
-    _check_registers(access, slots, ops)
+    check_registers(access, slots, ops)
 
     def run(f: Frame) -> None:
         whole_warp(f, "tcgen05.st")
@@ -183,14 +207,16 @@ def write_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, l
               values: Array) -> None:  # fmt: skip
     """Write the (registers, 32) words of a store."""
     box, tmem = access.box, launch.tmem
-    tmem.check(launch, pc, thread, slot, (lane, lane + box.lanes), (column, column + access.columns), access.what)
-    lanes = lane + box.lane
+    _check(launch, access, pc, thread, slot, lane, column)
+    if box.whole:
+        tmem.write_box(slot, slice(lane, lane + 32), slice(column, column + box.registers), values.T, pc)
+        return
+    lanes, columns = lane + box.lane, column + box.column
     if access.packed:
         # the upper half of each column: kept or cleared is not documented; the model clears it
-        tmem.write(slot, lanes, column + 2 * box.column, values & 0xFFFF, pc)
-        tmem.write(slot, lanes, column + 2 * box.column + 1, values >> 16, pc)
-    else:
-        tmem.write(slot, lanes, column + box.column, values, pc)
+        tmem.write(slot, lanes, columns + 1, values >> 16, pc)
+        values = values & 0xFFFF
+    tmem.write(slot, lanes, columns, values, pc)
 
 
 def _uniform(f: Frame, addresses: Array, thread: int, access: Access) -> int:
