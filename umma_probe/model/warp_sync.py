@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import UndefinedBehavior
+from umma_probe.model.frame import WARP, Frame
 from umma_probe.model.waits import Resume, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.frame import Frame
     from umma_probe.model.launch import Launch
     from umma_probe.model.strands import Strand
     from umma_probe.model.values import Array
@@ -36,8 +36,8 @@ class Collective:
     mask: int
     """Slot of the member mask (u32)."""
     gather: Callable[[Frame], Rows]
-    compute: Callable[[Array, Rows], Rows]
-    """(lane numbers, ascending; one row a source) -> one row a destination."""
+    compute: Callable[[Frame, Array, Rows], Rows]
+    """(a frame of the warp; lane numbers, ascending; one row a source) -> one row a destination."""
     scatter: Callable[[Frame, Rows], None]
 
 
@@ -59,9 +59,13 @@ class _Meeting:
     text: str
     warp: int
     mask: int
-    compute: Callable[[Array, Rows], Rows]
+    compute: Callable[[Frame, Array, Rows], Rows]
     arrived: int = 0
     parts: list[_Part] = field(default_factory=list)
+
+
+def _frame_of(launch: Launch, warp: int) -> Frame:
+    return Frame(launch, launch.regs, slice(warp * WARP, (warp + 1) * WARP))
 
 
 class WarpSync:
@@ -78,7 +82,7 @@ class WarpSync:
         uniform = bool((masks == mask).all())
         live = int(self._launch.live_lanes[strand.warp])
         if uniform and mask & live == strand.lanes:
-            op.scatter(f, op.compute(f.threads & 31, op.gather(f)))
+            op.scatter(f, op.compute(f, f.threads & 31, op.gather(f)))
             return None
         self._check_membership(f, masks, op)
         return self._meet(f, strand, op, masks)
@@ -122,7 +126,7 @@ class WarpSync:
         threads = np.concatenate([part.threads for part in meeting.parts])
         order = np.argsort(threads)
         sources = (np.concatenate(columns)[order] for columns in zip(*(p.rows for p in meeting.parts), strict=True))
-        results = meeting.compute(threads[order] & 31, tuple(sources))
+        results = meeting.compute(f, threads[order] & 31, tuple(sources))
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         sel, start = f.sel, 0
@@ -139,7 +143,7 @@ class WarpSync:
     def lanes_exited(self, warp: int) -> None:
         """Exited lanes are not waited for."""
         for key in [key for key in self._meetings if key[0] == warp]:
-            self._complete(key, self._launch.scheduler.frame, None)
+            self._complete(key, _frame_of(self._launch, warp), None)
 
     def _describe(self, key: tuple[int, str, int]) -> str:
         meeting = self._meetings.get(key)

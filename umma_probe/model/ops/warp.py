@@ -2,8 +2,8 @@
 
 Rules enforced here (PTX ISA, "Parallel Synchronization and Communication Instructions"): the executing thread must be
 named by its member mask; all non-exited members must come; a value that ``shfl.sync`` takes from a lane that is no
-member is undefined: a poison pattern is delivered, and reported. ``elect.sync`` elects the lowest member (the ISA only
-promises the same leader every time).
+member is undefined: a poison pattern is delivered, and that is noted for review. ``elect.sync`` elects the lowest
+member (the ISA only promises the same leader every time).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _collective(
     mask_index: int,
     sources: list[int],
     targets: list[int],
-    compute: Callable[[Array, Rows], Rows],
+    compute: Callable[[Frame, Array, Rows], Rows],
     *,
     negated: bool = False,
 ) -> Executor:
@@ -106,14 +106,24 @@ def shfl_sync(ops: Operands, mode: str) -> Executor:
     targets, has_predicate = _pair_targets(ops, B32)
     sources = [ops.src(1, B32), ops.src(2, U32), ops.src(3, U32)]
 
-    def compute(lanes: Array, rows: Rows) -> Rows:
+    def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
         values = np.full(32, POISON, np.uint32)
         values[lanes] = rows[0]
         source, inside = shuffle_source(mode, lanes, rows[1].astype(np.int64), rows[2].astype(np.int64))
+        _note_absent(f, lanes, source)
         results = values[source]
         return (results, inside) if has_predicate else (results,)
 
     return _collective(ops, 4, sources, targets, compute)
+
+
+def _note_absent(f: Frame, lanes: Array, source: Array) -> None:
+    absent = ~np.isin(source, lanes)
+    if absent.any():
+        at = int(np.argmax(absent))
+        thread = int(f.threads[0]) // 32 * 32 + int(lanes[at])
+        # for review only: reductions over part of a warp throw such values away
+        f.launch.review("shfl-absent-lane", f"shfl.sync takes the value of lane {int(source[at])}, no member", thread)
 
 
 # ---------------------------------------------------------------------- vote, match, redux, elect
@@ -123,7 +133,7 @@ def vote_sync(ops: Operands, mode: str) -> Executor:
     ops.expect_count(3)
     source, negated = ops.pred(1)
 
-    def compute(lanes: Array, rows: Rows) -> Rows:
+    def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
         (votes,) = rows
         result = {"all": votes.all(), "any": votes.any(), "uni": votes.all() or not votes.any()}[mode]
         return (np.full(len(lanes), result),)
@@ -137,7 +147,7 @@ def vote_ballot(ops: Operands) -> Executor:
     ops.expect_count(3)
     source, negated = ops.pred(1)
 
-    def compute(lanes: Array, rows: Rows) -> Rows:
+    def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
         ballot = np.bitwise_or.reduce(np.where(rows[0], _BITS[lanes], np.uint32(0)))
         return (np.full(len(lanes), ballot),)
 
@@ -149,7 +159,7 @@ def match_any(ops: Operands, type: PtxType) -> Executor:
     """``match.any.sync d, a, membermask``: the members with the same value."""
     ops.expect_count(3)
 
-    def compute(lanes: Array, rows: Rows) -> Rows:
+    def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
         same = rows[0][:, None] == rows[0][None, :]
         return (np.bitwise_or.reduce(np.where(same, _BITS[lanes], np.uint32(0)), axis=1),)
 
@@ -162,7 +172,7 @@ def match_all(ops: Operands, type: PtxType) -> Executor:
     ops.expect_count(3)
     targets, has_predicate = _pair_targets(ops, B32)
 
-    def compute(lanes: Array, rows: Rows) -> Rows:
+    def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
         agree = bool((rows[0] == rows[0][0]).all())
         value = np.full(len(lanes), _mask_of(lanes) if agree else 0, np.uint32)
         return (value, np.full(len(lanes), agree)) if has_predicate else (value,)
@@ -190,7 +200,7 @@ def redux_sync(ops: Operands, op: Callable[[Array], Any], type: PtxType) -> Exec
     if not any(_REDUCTIONS[name] is op for name in _REDUX_OPS[type.name]):
         raise NotModelled(f"{ops.instruction.text}: .{type} has {', '.join(_REDUX_OPS[type.name])}")
 
-    def compute(lanes: Array, rows: Rows) -> Rows:
+    def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
         return (np.full(len(lanes), op(rows[0]), rows[0].dtype),)
 
     return _collective(ops, 2, [ops.src(1, type)], [ops.dst(0, type)], compute)
@@ -201,7 +211,7 @@ def redux_f32(ops: Operands, op: str, abs: bool, NaN: bool) -> Executor:
     """``redux.sync.{min,max}{.abs}{.NaN}.f32 d, a, membermask``."""
     ops.expect_count(3)
 
-    def compute(lanes: Array, rows: Rows) -> Rows:
+    def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
         return (np.full(len(lanes), reduce_f32(rows[0], op, absolute=abs, propagate=NaN), np.float32),)
 
     return _collective(ops, 2, [ops.src(1, TYPES["f32"])], [ops.dst(0, TYPES["f32"])], compute)
@@ -229,7 +239,7 @@ def elect_sync(ops: Operands) -> Executor:
     ops.expect_count(2)
     targets, has_predicate = _pair_targets(ops, U32)
 
-    def compute(lanes: Array, rows: Rows) -> Rows:
+    def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
         leader = np.full(len(lanes), lanes[0], np.uint32)
         return (leader, lanes == lanes[0]) if has_predicate else (leader,)
 
@@ -240,7 +250,7 @@ def elect_sync(ops: Operands) -> Executor:
 def bar_warp_sync(ops: Operands) -> Executor:
     """``bar.warp.sync membermask``."""
     ops.expect_count(1)
-    return _collective(ops, 0, [], [], lambda lanes, rows: ())
+    return _collective(ops, 0, [], [], lambda f, lanes, rows: ())
 
 
 @operation("activemask.b32", refs=(documented(f"{FAMILY}: activemask"),))
