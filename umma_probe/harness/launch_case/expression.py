@@ -14,7 +14,7 @@ import numpy as np
 from umma_probe.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
 _FUNCTIONS = """
     abs add arange clip concatenate cos cumsum divide dot einsum exp exp2 expand_dims eye floor full log log2 log1p
@@ -47,23 +47,33 @@ def evaluate(expression: str, values: Mapping[str, Any]) -> np.ndarray[Any, Any]
 
     :raises ConfigError: it is not of the language, or NumPy refuses it.
     """
-    if len(expression) > MAX_LENGTH:
-        raise ConfigError(f"expression has {len(expression)} characters, must have at most {MAX_LENGTH}")
+    tree = check(expression, values)
     try:
-        tree = ast.parse(expression, mode="eval")
-        _check(tree, values)
         code = compile(tree, "<expect.value>", "eval")
         with np.errstate(all="ignore"):
             # the tree holds nothing but what _check allows
             result = eval(code, {"__builtins__": {}, "np": np}, dict(values))
-    except ConfigError:
-        raise
-    except (SyntaxError, ValueError, TypeError, IndexError, MemoryError, RecursionError, ArithmeticError) as error:
+    except (ValueError, TypeError, IndexError, MemoryError, RecursionError, ArithmeticError) as error:
         raise ConfigError(f"expression '{expression}': {error}") from error
     return np.asarray(result)
 
 
-def _check(tree: ast.AST, values: Mapping[str, Any]) -> None:
+def check(expression: str, names: Container[str]) -> ast.Expression:
+    """The syntax tree of an expression that is of the language.
+
+    :raises ConfigError: it is not.
+    """
+    if len(expression) > MAX_LENGTH:
+        raise ConfigError(f"expression has {len(expression)} characters, must have at most {MAX_LENGTH}")
+    try:
+        tree = ast.parse(expression, mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise ConfigError(f"expression '{expression}': {error}") from error
+    _check(tree, names)
+    return tree
+
+
+def _check(tree: ast.AST, values: Any) -> None:
     for node in ast.walk(tree):
         if not isinstance(node, _NODES):
             raise ConfigError(f"expression: {type(node).__name__} is not allowed",

@@ -95,13 +95,18 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
         for spec in case.tensor_maps
     }
     arguments = [_argument(argument, buffers, maps) for argument in case.args]
+    specs = {spec.name: spec for spec in case.buffers}
+    # before the launch: a mistake in an expectation must not cost a run
+    expected = [_expected(entry, specs[entry.buffer], specs, inputs) for entry in case.expect]
     outcome = kernel.launch(
         grid=case.grid, block=case.block, cluster=case.cluster, dynamic_smem=case.dynamic_smem, args=arguments,
         timeout=timeout,
     )  # fmt: skip
     outputs = {name: buffer.numpy().reshape(-1).view(np.uint8) for name, buffer in buffers.items()}
-    specs = {spec.name: spec for spec in case.buffers}
-    checks = [compare(entry, specs, inputs, outputs[entry.buffer]) for entry in case.expect]
+    checks = [
+        compare(entry, specs[entry.buffer], wanted, outputs[entry.buffer])
+        for entry, wanted in zip(case.expect, expected, strict=True)
+    ]
     return CaseResult(checks, outputs, outcome, compile_s)
 
 
@@ -120,15 +125,10 @@ def _argument(argument: Argument, buffers: dict[str, Any], maps: dict[str, Any])
 
 # ---------------------------------------------------------------------- comparison
 def compare(
-    expectation: Expectation,
-    specs: dict[str, BufferSpec],
-    inputs: dict[str, NDArray[np.uint8]],
-    actual_bytes: NDArray[np.uint8],
+    expectation: Expectation, spec: BufferSpec, expected_bytes: NDArray[np.uint8], actual_bytes: NDArray[np.uint8]
 ) -> Check:
     """One check: bit for bit where both tolerances are zero, else ``|a - e| <= atol + rtol * |e|``; NaN equals NaN."""
-    spec = specs[expectation.buffer]
     name = f"{spec.name} = {expectation.file.name if expectation.file else expectation.expression}"
-    expected_bytes = _expected(expectation, spec, specs, inputs)
     expected = to_values(expected_bytes, spec.type, spec.elements)
     actual = to_values(actual_bytes, spec.type, spec.elements)
     if expectation.rtol == 0 and expectation.atol == 0:

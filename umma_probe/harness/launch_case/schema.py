@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.harness.launch_case.dtypes import CASE_TYPES, CaseType
+from umma_probe.errors import ConfigError
+from umma_probe.harness.launch_case.dtypes import CASE_TYPES, CaseType, from_values
+from umma_probe.harness.launch_case.expression import check
 from umma_probe.harness.located import Section, load_located
 
 if TYPE_CHECKING:
@@ -266,9 +268,6 @@ class _Reader:
         return Argument(buffer=self._known_buffer(section, "buffer"), offset=section.integer("offset", 0))
 
     def _argument_value(self, section: Section) -> Argument:
-        from umma_probe.errors import ConfigError
-        from umma_probe.harness.launch_case.dtypes import from_values
-
         value = section.raw("value")
         type_ = CASE_TYPES.get(section.choice("dtype", CASE_TYPES))
         if type_ is None:
@@ -319,6 +318,11 @@ class _Reader:
             actual = np.load(file, allow_pickle=False).nbytes if file.suffix == ".npy" else file.stat().st_size
             if actual != spec.size_bytes:
                 section.fault("file", f"{file.name} has {actual} bytes, must have {spec.size_bytes}")
+        if expression:
+            try:
+                check(expression, self.buffers)
+            except ConfigError as error:
+                section.fault("value", error.message)
         expectation = Expectation(buffer, file, expression, section.number("rtol", 0), section.number("atol", 0),
                                   str(section.raw("about", "") or ""))  # fmt: skip
         section.finish()

@@ -1,0 +1,184 @@
+"""umma-probe exec: a kernel of one's own, and every kind of mistake in the case file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from umma_probe.cli.main import _exit_code, main
+from umma_probe.errors import ConfigError
+from umma_probe.harness.launch_case.schema import load_case
+
+SAXPY = """
+extern "C" __global__ void saxpy(float* y, const float* x, float a, unsigned n) {
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i] + y[i];
+}
+"""
+CASE = """\
+name: saxpy
+source: saxpy.cu
+entry: saxpy
+grid: [2]
+block: [64, 1, 1]
+buffers:
+  - {name: y, dtype: f32, shape: [100], init: arange}
+  - {name: x, dtype: f32, shape: [100], init: {random_int: [-9, 9], seed: 3}}
+args:
+  - {buffer: y}
+  - {buffer: x, offset: 0}
+  - {value: 2.0, dtype: f32}
+  - {value: 100, dtype: u32}
+expect:
+  - {buffer: y, value: "2 * x + y"}
+"""
+SHARED_CASES = Path(__file__).resolve().parents[2].parent / "shared" / "cases"
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    (tmp_path / "saxpy.cu").write_text(SAXPY)
+    file = tmp_path / "case.yaml"
+    file.write_text(CASE)
+    return file
+
+
+def _run(*args: str) -> Result:
+    return CliRunner().invoke(main, ["exec", *args], standalone_mode=False)
+
+
+def _edit(file: Path, old: str, new: str) -> Path:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return file
+
+
+def test_a_right_kernel_passes(case: Path) -> None:
+    result = _run(str(case), "--target", "model", "--json")
+    report = json.loads(result.stdout)
+    assert result.return_value == 0
+    assert (report["verdict"], report["command"], report["probe"]) == ("pass", "exec", "saxpy")
+
+
+def test_a_wrong_kernel_differs_at_the_first_wrong_element(case: Path) -> None:
+    _edit(case.parent / "saxpy.cu", "if (i < n)", "if (i < n && i != 7)")
+    result = _run(str(case), "--target", "model", "--json")
+    report = json.loads(result.stdout)
+    assert result.return_value == 1
+    (check,) = (c for c in report["checks"] if c["verdict"] == "fail")
+    assert "y[7]" in check["expected"]
+    assert "1 of 100" in check["message"]
+
+
+def test_a_tolerance_is_honoured(case: Path) -> None:
+    _edit(case.parent / "saxpy.cu", "+ y[i]", "+ y[i] + 0.25f")
+    assert _run(str(case), "--target", "model").return_value == 1
+    _edit(case, '"2 * x + y"}', '"2 * x + y", atol: 0.3}')
+    assert _run(str(case), "--target", "model").return_value == 0
+
+
+def test_outputs_are_saved(case: Path, tmp_path: Path) -> None:
+    _run(str(case), "--target", "model", "--save-outputs", str(tmp_path / "out"))
+    y = np.fromfile(tmp_path / "out" / "y.bin", np.float32)
+    x = np.fromfile(tmp_path / "out" / "x.bin", np.float32)
+    assert np.array_equal(y, 2 * x + np.arange(100, dtype=np.float32))
+
+
+def test_json_and_a_struct_with_a_pointer_inside(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(
+        "struct S { int n; int pad; int* p; };\n"
+        'extern "C" __global__ void k(S s) { if (threadIdx.x < s.n) s.p[threadIdx.x] = s.n; }\n'
+    )
+    document = {
+        "name": "struct", "source": "k.cu", "entry": "k", "grid": [1], "block": [32],
+        "buffers": [{"name": "out", "dtype": "s32", "shape": [8]}],
+        "args": [{"bytes": "05000000 00000000" + "00" * 8, "pointers": [{"at": 8, "buffer": "out", "offset": 8}]}],
+        "expect": [{"buffer": "out", "value": "np.where((np.arange(8) >= 2) & (np.arange(8) < 7), 5, 0)"}],
+    }  # fmt: skip
+    (tmp_path / "case.json").write_text(json.dumps(document))
+    assert _run(str(tmp_path / "case.json"), "--target", "model").return_value == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("entry: saxpy", "entry: saxpi", ["saxpi", "saxpy"]),
+        ("source: saxpy.cu", "source: nothere.cu", ["source", "no such file"]),
+        ("grid: [2]", "gird: [2]", ["gird", "grid"]),
+        ("dtype: f32, shape: [100], init: arange", "dtype: f23, shape: [100], init: arange", ["f23", "f32"]),
+        ("shape: [100], init: arange", "shape: [-1], init: arange", ["shape"]),
+        ("{buffer: y}\n", "{buffer: z}\n", ["z"]),
+        ("{value: 100, dtype: u32}", "{value: -1, dtype: u32}", ["-1", "u32"]),
+        ("{value: 100, dtype: u32}", "{value: 100, dtype: u64}", ["8", "4"]),
+        ('"2 * x + y"', '"2 * q + y"', ["q"]),
+        ('"2 * x + y"', "\"__import__('os').getcwd()\"", ["getcwd", "unknown"]),
+        ('"2 * x + y"', '"x[:5]"', ["shape"]),
+        ("block: [64, 1, 1]", "block: [4096, 1, 1]", ["4096", "1024"]),
+        ("init: arange", "init: {file: none.bin}", ["none.bin"]),
+    ],
+)  # fmt: skip
+def test_mistakes_exit_2_and_say_what_was_expected(case: Path, old: str, new: str, words: list[str],
+                                                   capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    _edit(case, old, new)
+    assert _exit_code(["exec", str(case), "--target", "model"], debug=False) == 2
+    message = capsys.readouterr().err
+    for word in words:
+        assert word in message
+
+
+def test_all_mistakes_are_reported_with_their_lines(case: Path) -> None:
+    _edit(case, "grid: [2]", "gird: [2]")
+    _edit(case, "init: arange", "init: {random_int: [1]}")
+    with pytest.raises(ConfigError) as caught:
+        load_case(case)
+    text = caught.value.render()
+    assert "case.yaml:4" in text
+    assert ":7" in text
+
+
+def test_a_file_of_the_wrong_size(case: Path) -> None:
+    (case.parent / "x.bin").write_bytes(bytes(399))
+    _edit(case, "init: arange", "init: {file: x.bin}")
+    with pytest.raises(ConfigError, match="399 bytes, must have 400"):
+        load_case(case)
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2", "- a\n- b", "name: x", "\x00"])
+def test_garbage_is_a_usage_error(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "case.yaml"
+    file.write_text(text)
+    assert _exit_code(["exec", str(file)], debug=False) == 2
+
+
+def test_a_missing_file_is_a_usage_error() -> None:
+    assert _exit_code(["exec", "no/such/case.yaml"], debug=False) == 2
+
+
+def test_an_unsupported_instruction_is_undecided_before_anything_runs(
+    case: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry saxpy()\n{\n.reg .b32 r;\n"
+    (case.parent / "k.ptx").write_text(head + "\ttex.odd.b32 r, r;\n\tret;\n}\n")
+    text = case.read_text().replace("saxpy.cu", "k.ptx")
+    case.write_text(text[: text.index("args:")])
+    assert _exit_code(["exec", str(case), "--target", "model"], debug=False) == 4
+    shown = capsys.readouterr().out
+    assert "tex" in shown
+    assert "k.ptx:7" in shown
+
+
+CASES = sorted(SHARED_CASES.glob("*/case.yaml")) if SHARED_CASES.is_dir() else []
+
+
+@pytest.mark.skipif(not CASES, reason="the cases of other people's kernels are not in this checkout")
+@pytest.mark.parametrize("file", CASES, ids=lambda p: p.parent.name)
+def test_kernels_that_nobody_here_wrote(file: Path) -> None:
+    result = _run(str(file), "--target", "model", "--json")
+    report = json.loads(result.stdout)
+    assert [c for c in report["checks"] if c["verdict"] != "pass"] == []
+    assert result.return_value == 0
