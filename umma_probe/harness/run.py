@@ -52,13 +52,13 @@ def run_probe(
     values = contract.resolve(params or {})
     suite = load_suite(contract.name)
     # the rules come before the device: a wrong shape is a wrong command, on every machine
-    early = suite.prepare(values, arch or (device.identity.arch if device else DEFAULT_MODEL_ARCH))
+    early = suite.prepare(values, arch or (device.identity.arch if device else DEFAULT_MODEL_ARCH), seed)
     _refuse(early, force)
     needs_tmem = "tmem" in contract.needs
     used = device or open_target(target, arch=arch, policy=policy, needs_tmem=needs_tmem)
     experiment = early
     if used.identity.arch != (arch or DEFAULT_MODEL_ARCH) and device is None:
-        experiment = suite.prepare(values, used.identity.arch)
+        experiment = suite.prepare(values, used.identity.arch, seed)
         _refuse(experiment, force)
     report = Report(
         command="run",

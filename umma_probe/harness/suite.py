@@ -1,7 +1,7 @@
 """What a probe's Python module gives: from parameters to an experiment, and from what it left to a judgement.
 
 A probe is ``probes/NAME.cu`` (the kernel), ``probes/NAME.yaml`` (its contract) and ``harness/suites/NAME.py`` with a
-function ``prepare(params, arch) -> Experiment``. The runner does the rest: options, target, launches, report.
+function ``prepare(params, arch, seed) -> Experiment``. The runner does the rest: options, target, launches, report.
 """
 
 from __future__ import annotations
@@ -104,8 +104,10 @@ class Experiment:
 class Suite(Protocol):
     """A module of ``harness/suites``."""
 
-    def prepare(self, params: Mapping[str, Any], arch: str) -> Experiment:
+    def prepare(self, params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
         """Decide everything.
+
+        :param seed: of what is drawn at random.
 
         :raises ConfigError: the parameters make no experiment, not even by force.
         """

@@ -1,1 +1,1 @@
-"""One module for each probe: ``prepare(params, arch) -> Experiment``."""
+"""One module for each probe: ``prepare(params, arch, seed) -> Experiment``."""

@@ -133,8 +133,8 @@ class LayoutCase:
         return _A_COLUMNS_PER_TILE * self.k_tiles if self.a_in_tmem else 0
 
 
-def prepare(params: Mapping[str, Any], arch: str) -> Experiment:
-    """Operands, descriptors and launches; see ``Suite.prepare``."""
+def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
+    """Operands, descriptors and launches; see ``Suite.prepare``. Nothing is random: ``seed`` is not used."""
     case = LayoutCase.of(params)
     problems = list(_problems(case, arch))
     kind = KINDS[case.kind]
