@@ -2,7 +2,7 @@
 
 An operation registers a *pattern* such as ``"shfl.sync.{mode}.b32"``. Words in braces are slots with a domain
 (``{name?}`` is optional); other words must be present. Qualifiers may come in any order, since inline assembly is often
-not canonical; slots that share a domain (``cvt.{dst}.{src}``) are filled in the order of appearance. A word that no
+not canonical; but types keep their order, so a type fills the first type slot that is free (``cvt.{dst}.{src}``). A word that no
 slot takes, or a slot that no word fills, is :class:`NotModelled` with the line, before the first thread runs.
 """
 
@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from umma_probe.errors import InternalError, NotModelled, unknown_name
-from umma_probe.model.values import PtxType, types
+from umma_probe.model.values import TYPES, PtxType, types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,9 +62,13 @@ class Operation:
                 literals.remove(word)
                 continue
             for name, _, domain in self.slots:
-                if name not in values and word in domain:
+                if name in values:
+                    continue
+                if word in domain:
                     values[name] = domain[word]
                     break
+                if word in TYPES and not TYPES.keys().isdisjoint(domain):
+                    return word
             else:
                 return word
         if literals:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -69,12 +70,42 @@ def rectify(values: Array) -> Array:
     return np.where(values <= 0, values.dtype.type(0), values)
 
 
-def f32_function(core: Function, *, ftz: bool = False, sat: bool = False) -> Function:
-    """``core`` on f32 arrays with PTX's treatment of inputs and results."""
+@dataclass(frozen=True)
+class F32Core:
+    """An f32 operation in one rounding mode."""
+
+    rounded: Function
+    """f32 arrays to f32, subnormals included."""
+    exact: Function | None = None
+    """f32 arrays to float64, exact or rounded to odd; None where no inexact result is below 2^-126."""
+    mode: Rounding = Rounding.RN
+
+
+def f32_function(core: F32Core, *, ftz: bool = False, sat: bool = False) -> Function:
+    """``core`` with PTX's treatment of NaN, subnormals and saturation."""
     last = saturate if sat else canonical
     if ftz:
-        return lambda *values: last(flush(core(*map(flush, values))))
-    return lambda *values: last(core(*values))
+        return lambda *values: last(_flushed(core, *map(flush, values)))
+    return lambda *values: last(core.rounded(*values))
+
+
+def _flushed(core: F32Core, *values: Array) -> Array:
+    result = core.rounded(*values)
+    magnitude = np.abs(result)
+    if core.exact is not None:
+        edge = magnitude == F32_TINY
+        if edge.any():
+            kept = ~below_normal(core.exact(*(v[edge] for v in values)), core.mode)
+            result[edge] *= kept
+    return result * (magnitude >= F32_TINY)
+
+
+def below_normal(exact: Array, mode: Rounding) -> Array:
+    """Whether float64 values near 2^-126 stay below it when rounded to 24 bits with an unbounded exponent.
+
+    That, not the subnormal result, decides whether ``.ftz`` flushes (measured on an H200).
+    """
+    return np.abs(narrow_f32(exact * 2.0**32, mode)) < F32_TINY * 2.0**32
 
 
 # ---------------------------------------------------------------------- from float64 to a shorter format
@@ -137,23 +168,18 @@ def f16_words(values: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- f32
-def _downward_zero(total: Array, *, negative: Array) -> Array:
-    """A sum that is exactly zero is -0 when rounding down, unless both parts are +0."""
-    return np.where((total == 0) & negative, -np.abs(total), total)
-
-
-def f32_add(mode: Rounding) -> Function:
-    """Addition."""
+def f32_add(mode: Rounding) -> F32Core:
+    """Addition; a subnormal sum is exact."""
     if mode is Rounding.RN:
-        return np.add
-    return lambda a, b: _f32_sum(a.astype(np.float64), b.astype(np.float64), mode)
+        return F32Core(np.add)
+    return F32Core(lambda a, b: _f32_sum(a.astype(np.float64), b.astype(np.float64), mode))
 
 
-def f32_sub(mode: Rounding) -> Function:
-    """Subtraction."""
+def f32_sub(mode: Rounding) -> F32Core:
+    """Subtraction; a subnormal difference is exact."""
     if mode is Rounding.RN:
-        return np.subtract
-    return lambda a, b: _f32_sum(a.astype(np.float64), -b.astype(np.float64), mode)
+        return F32Core(np.subtract)
+    return F32Core(lambda a, b: _f32_sum(a.astype(np.float64), -b.astype(np.float64), mode))
 
 
 def _f32_sum(a: Array, b: Array, mode: Rounding) -> Array:
@@ -164,22 +190,31 @@ def _f32_sum(a: Array, b: Array, mode: Rounding) -> Array:
     return total
 
 
-def f32_mul(mode: Rounding) -> Function:
-    """Multiplication; the product of two f32 is exact in float64."""
+def _product(a: Array, b: Array) -> Array:
+    """The product of two f32, exact in float64."""
+    return a.astype(np.float64) * b
+
+
+def f32_mul(mode: Rounding) -> F32Core:
+    """Multiplication."""
     if mode is Rounding.RN:
-        return np.multiply
-    return lambda a, b: narrow_f32(a.astype(np.float64) * b, mode)
+        return F32Core(np.multiply, _product)
+    return F32Core(lambda a, b: narrow_f32(_product(a, b), mode), _product, mode)
 
 
-def f32_fma(mode: Rounding) -> Function:
+def _product_sum(a: Array, b: Array, c: Array) -> Array:
+    return sum_to_odd(_product(a, b), c.astype(np.float64))
+
+
+def f32_fma(mode: Rounding) -> F32Core:
     """a * b + c, rounded once."""
-    if mode is not Rounding.RN:
-        return lambda a, b, c: _f32_sum(a.astype(np.float64) * b, c.astype(np.float64), mode)
-    return _f32_fma_nearest
+    if mode is Rounding.RN:
+        return F32Core(_f32_fma_nearest, _product_sum)
+    return F32Core(lambda a, b, c: _f32_sum(_product(a, b), c.astype(np.float64), mode), _product_sum, mode)
 
 
 def _f32_fma_nearest(a: Array, b: Array, c: Array) -> Array:
-    product = a.astype(np.float64) * b
+    product = _product(a, b)
     total = product + c
     # two roundings can differ from one only if the first ends on a tie of the second: then these bits are zero
     if (total.view(np.uint64) & _LOW_28).all():
@@ -187,10 +222,15 @@ def _f32_fma_nearest(a: Array, b: Array, c: Array) -> Array:
     return sum_to_odd(product, c.astype(np.float64)).astype(np.float32)
 
 
-def f32_div(mode: Rounding) -> Function:
+def _quotient(a: Array, b: Array) -> Array:
+    """The quotient of two f32 in float64: not exact, but never on the wrong side of an f32 or of a tie of two."""
+    return a.astype(np.float64) / b
+
+
+def f32_div(mode: Rounding) -> F32Core:
     """Division. The residual of a quotient to nearest is exact in float64."""
     if mode is Rounding.RN:
-        return np.divide
+        return F32Core(np.divide, _quotient)
 
     def divide(a: Array, b: Array) -> Array:
         nearest = a / b
@@ -198,28 +238,49 @@ def f32_div(mode: Rounding) -> Function:
         residual = a - nearest.astype(np.float64) * wide
         return directed(nearest, residual * np.sign(wide), mode)
 
-    return divide
+    return F32Core(divide, _quotient, mode)
 
 
-def f32_rcp(mode: Rounding) -> Function:
+def f32_rcp(mode: Rounding) -> F32Core:
     """Reciprocal."""
     divide = f32_div(mode)
-    return lambda a: divide(np.ones_like(a), a)
+    return F32Core(lambda a: divide.rounded(np.ones_like(a), a), lambda a: _quotient(np.ones_like(a), a), mode)
 
 
-def f32_sqrt(mode: Rounding) -> Function:
-    """Square root."""
+def f32_sqrt(mode: Rounding) -> F32Core:
+    """Square root; never subnormal."""
     if mode is Rounding.RN:
-        return np.sqrt
+        return F32Core(np.sqrt)
 
     def root(a: Array) -> Array:
         nearest = np.sqrt(a)
         return directed(nearest, a - nearest.astype(np.float64) ** 2, mode)
 
-    return root
+    return F32Core(root)
 
 
 # ---------------------------------------------------------------------- f64
+F64_QUIET = np.uint64(1 << 51)
+
+
+def f64_function(core: Function, *, dividend_first: bool = False) -> Function:
+    """``core`` with NaN passed on as an H200 does, made quiet: that of b before that of c before that of a.
+
+    :param dividend_first: ``div`` takes that of a before that of b.
+    """
+
+    def apply(*values: Array) -> Array:
+        result = core(*values)
+        if np.isnan(result).any():
+            last_wins = reversed(values) if dividend_first else (values[0], *reversed(values[1:]))
+            for source in last_wins:
+                bad = np.isnan(source)
+                result[bad] = (source[bad].view(np.uint64) | F64_QUIET).view(np.float64)
+        return result
+
+    return apply
+
+
 def _exact(function: Callable[..., Fraction], nearest: Function, mode: Rounding) -> Function:
     """A float64 function: ``nearest`` where it is special, else the rational ``function`` rounded."""
 
@@ -248,7 +309,7 @@ def round_f64(exact: Fraction, mode: Rounding) -> float:
     try:
         nearest = float(exact)
     except OverflowError:
-        nearest = math.copysign(math.inf, exact)
+        nearest = math.inf if exact > 0 else -math.inf
     if math.isinf(nearest):
         inward = mode is Rounding.RZ or mode is (Rounding.RM if exact > 0 else Rounding.RP)
         return math.nextafter(nearest, 0.0) if inward else nearest
@@ -259,21 +320,18 @@ def round_f64(exact: Fraction, mode: Rounding) -> float:
         return math.nextafter(nearest, math.inf)
     if mode is Rounding.RZ and abs(Fraction(nearest)) > abs(exact):
         return math.nextafter(nearest, 0.0)
-    return nearest if nearest != 0 else math.copysign(0.0, exact)
+    return nearest
 
 
-def _downward(function: Function, mode: Rounding) -> Function:
-    """Give sums that are exactly zero their sign in downward rounding."""
+def _downward(nearest: Function, mode: Rounding) -> Function:
+    """Give a sum that is exactly zero its sign in downward rounding: -0, unless both parts are +0."""
     if mode is not Rounding.RM:
-        return function
+        return nearest
 
     def apply(*values: Array) -> Array:
-        total = function(*values)
-        if len(values) == 2:
-            return _downward_zero(total, negative=np.signbit(values[0]) | np.signbit(values[1]))
-        a, b, c = values
-        underflow = (a * b == 0) & (a != 0) & (b != 0)
-        return _downward_zero(total, negative=(np.signbit(a * b) | np.signbit(c)) & ~underflow)
+        total = nearest(*values)
+        first, second = (values[0] * values[1], values[2]) if len(values) == 3 else values
+        return np.where((total == 0) & (np.signbit(first) | np.signbit(second)), -0.0, total)
 
     return apply
 
@@ -282,7 +340,7 @@ def f64_add(mode: Rounding) -> Function:
     """Addition."""
     if mode is Rounding.RN:
         return np.add
-    return _downward(_exact(lambda a, b: a + b, np.add, mode), mode)
+    return _exact(lambda a, b: a + b, _downward(np.add, mode), mode)
 
 
 def f64_sub(mode: Rounding) -> Function:
@@ -298,7 +356,7 @@ def f64_mul(mode: Rounding) -> Function:
 
 def f64_fma(mode: Rounding) -> Function:
     """a * b + c, rounded once."""
-    return _downward(_exact(lambda a, b, c: a * b + c, _f64_fma_special, mode), mode)
+    return _exact(lambda a, b, c: a * b + c, _downward(_f64_fma_special, mode), mode)
 
 
 def _f64_fma_special(a: Array, b: Array, c: Array) -> Array:
@@ -313,8 +371,7 @@ def f64_div(mode: Rounding) -> Function:
     """Division."""
     if mode is Rounding.RN:
         return np.divide
-    exact = _exact(lambda a, b: a / b if b else Fraction(0), np.divide, mode)
-    return exact
+    return _exact(lambda a, b: a / b if b else Fraction(0), np.divide, mode)
 
 
 def f64_rcp(mode: Rounding) -> Function:

@@ -14,7 +14,7 @@ import numpy as np
 
 from umma_probe.model.decode import alu
 from umma_probe.model.ops.half import F16, lanewise
-from umma_probe.model.rounding import f32_function
+from umma_probe.model.rounding import F32Core, f32_function
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
@@ -41,11 +41,6 @@ def _reciprocal_root(a: Array) -> Array:
     return 1.0 / np.sqrt(a)
 
 
-def _bounded(function: Function) -> Function:
-    """sin and cos: Inf gives NaN, as NumPy has it."""
-    return function
-
-
 _UNARY: dict[str, tuple[Function, str]] = {
     "ex2": (np.exp2, "2 ulp over the full range"),
     "lg2": (np.log2, "2^-22 absolute or relative"),
@@ -60,7 +55,7 @@ _UNARY: dict[str, tuple[Function, str]] = {
 def _register_unary(opcode: str, function: Function, bound: str) -> None:
     @alu(f"{opcode}.approx.{{ftz?}}.f32", operands="f32 f32", refs=FUNCTIONS, approximate=bound)
     def single(ftz: bool) -> Function:
-        return f32_function(_wide(function), ftz=ftz)
+        return f32_function(F32Core(_wide(function)), ftz=ftz)
 
 
 for _opcode, (_function, _bound) in _UNARY.items():
@@ -70,7 +65,7 @@ for _opcode, (_function, _bound) in _UNARY.items():
 @alu("tanh.approx.f32", operands="f32 f32", refs=FUNCTIONS, approximate="2^-11 relative")
 def tanh() -> Function:
     """Hyperbolic tangent; subnormals are supported."""
-    return f32_function(_wide(np.tanh))
+    return f32_function(F32Core(_wide(np.tanh)))
 
 
 @alu("tanh.approx.{type}", operands="type type", type=f"{F16} bf16 bf16x2", refs=HALF_FUNCTIONS,
@@ -101,15 +96,26 @@ def _flush_bf16(values: Array) -> Array:
 @alu("rcp.approx.ftz.f64", operands="f64 f64", refs=FUNCTIONS, approximate="the upper 32 bits of the result, 2^-20")
 def rcp_f64() -> Function:
     """1 / a from the upper word of a; the lower word of the result is 0."""
-    return lambda a: _upper_word(np.reciprocal(_flush_f64(_upper_word(a))))
+    return _upper_f64(np.reciprocal)
 
 
 @alu("rsqrt.approx.{ftz?}.f64", operands="f64 f64", refs=FUNCTIONS, approximate="the upper 32 bits of the result")
 def rsqrt_f64(ftz: bool) -> Function:
     """1 / sqrt(a)."""
-    if not ftz:
-        return _reciprocal_root
-    return lambda a: _upper_word(_reciprocal_root(_flush_f64(_upper_word(a))))
+    return _upper_f64(_reciprocal_root) if ftz else _reciprocal_root
+
+
+def _upper_f64(function: Function) -> Function:
+    """A function of the upper word alone, with flushing; NaN is the canonical upper word."""
+
+    def apply(a: Array) -> Array:
+        result = _upper_word(_flush_f64(function(_flush_f64(_upper_word(a)))))
+        return np.where(np.isnan(result), _UPPER_NAN, result)
+
+    return apply
+
+
+_UPPER_NAN = np.uint64(0x7FFFFFFF_00000000).view(np.float64)
 
 
 def _upper_word(values: Array) -> Array:
@@ -137,10 +143,10 @@ _divide = _wide(np.divide)
 @alu("div.approx.{ftz?}.f32", operands="f32 f32 f32", refs=FUNCTIONS, approximate="2 ulp for |b| within 2^-126..2^126")
 def div_approx(ftz: bool) -> Function:
     """a times an approximate reciprocal of b."""
-    return f32_function(_divide_approximately, ftz=ftz)
+    return f32_function(F32Core(_divide_approximately), ftz=ftz)
 
 
 @alu("div.full.{ftz?}.f32", operands="f32 f32 f32", refs=FUNCTIONS, approximate="2 ulp over the full range")
 def div_full(ftz: bool) -> Function:
     """Division with scaled operands."""
-    return f32_function(_divide, ftz=ftz)
+    return f32_function(F32Core(_divide), ftz=ftz)

@@ -1,6 +1,7 @@
 """Counting, finding, extracting and permuting bits (PTX ISA, "Integer Arithmetic Instructions", "prmt").
 
-Rules enforced here: position and length of ``bfe`` and ``bfi`` are their low 8 bits, and a field may start or end beyond the word;
+Rules enforced here: position and length of ``bfe`` and ``bfi`` are restricted to 0..255, and a field may start or end beyond the word. What a
+larger number means is as an H200 has it: the 32-bit forms take its low 8 bits, the 64-bit forms all of it.
 ``bfe.s`` fills with the field's top bit, or with the word's where the field reaches beyond it. ``bfind`` looks
 for the highest bit that differs from the sign, 0xffffffff if there is none.
 """
@@ -90,8 +91,9 @@ def low_ones(count: Array, bits: int) -> Array:
     return np.where(count == 64, ~np.uint64(0), (np.uint64(1) << (count & np.uint64(63))) - np.uint64(1))
 
 
-def _byte(count: Array) -> Array:
-    return (count & np.uint32(0xFF)).astype(np.int64)
+def _count(count: Array, bits: int) -> Array:
+    """A position or length of a field in words of that width."""
+    return (count & np.uint32(0xFF) if bits == 32 else np.minimum(count, 255)).astype(np.int64)
 
 
 def _shift_left(words: Array, count: Array) -> Array:
@@ -108,7 +110,7 @@ def bfe(type: PtxType) -> Function:
     bits, unsigned = type.bits, np.dtype(f"u{type.bytes}")
 
     def extract(a: Array, position: Array, length: Array) -> Array:
-        position, length = _byte(position), _byte(length)
+        position, length = _count(position, bits), _count(length, bits)
         word = a.astype(unsigned).astype(np.uint64)
         kept = np.minimum(length, np.maximum(bits - position, 0))
         field = _shift_right(word, position) & low_ones(kept, bits)
@@ -127,7 +129,7 @@ def bfi(type: PtxType) -> Function:
     bits, word = type.bits, type.dtype
 
     def insert(a: Array, b: Array, position: Array, length: Array) -> Array:
-        position, length = _byte(position), _byte(length)
+        position, length = _count(position, bits), _count(length, bits)
         mask = _shift_left(low_ones(length, bits), position).astype(word)
         return (_shift_left(a.astype(np.uint64), position).astype(word) & mask) | (b & ~mask)
 

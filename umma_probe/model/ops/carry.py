@@ -29,7 +29,7 @@ EXTENDED = tuple(
 )
 CARRY_REGISTER = "%CC.CF"
 """No name of a program: a dot never is part of a register's name."""
-TYPES_CC = "u32 s32 u64 s64 b32 b64"
+TYPES_CC = "u32 s32 u64 s64"
 
 
 def _carry_slot(ops: Operands) -> int:

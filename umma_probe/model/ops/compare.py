@@ -134,13 +134,11 @@ TRUE_WORDS = {
 
 def _bind_set(ops: Operands, test: Function, dtype: PtxType, stype: PtxType, combine: Function | None) -> Executor:
     ops.expect_count(3 if combine is None else 4)
-    packed = dtype.name.endswith("x2")
-    if packed != stype.name.endswith("x2"):
-        raise PtxSyntaxError(f"{ops.instruction.text}: both types must be packed, or neither")
+    packed = stype.name.endswith("x2")
     target, a, b = ops.dst(0, dtype), ops.src(1, stype), ops.src(2, stype)
     c, negated = (None, False) if combine is None else ops.pred(3)
     word = np.dtype(np.uint16 if packed else f"u{dtype.bytes}")
-    true = word.type(TRUE_WORDS[dtype.name])
+    true = word.type(TRUE_WORDS[dtype.name] & np.iinfo(word).max)
 
     def run(f: Frame) -> None:
         r, s = f.regs, f.sel
@@ -154,7 +152,6 @@ def _bind_set(ops: Operands, test: Function, dtype: PtxType, stype: PtxType, com
 
 
 def _register_set(dtypes: str, types: str, comparisons: Mapping[str, Function], *, has_ftz: bool) -> None:
-    # slots of one domain fill in order, so the destination type comes first; of two domains each takes its own word
     flag = ".{ftz?}" if has_ftz else ""
 
     @operation(f"set.{{cmp}}{flag}.{{dtype}}.{{stype}}", cmp=comparisons, dtype=dtypes, stype=types, refs=COMPARE)
@@ -176,21 +173,11 @@ def _register_set(dtypes: str, types: str, comparisons: Mapping[str, Function], 
 
 
 for _types, _comparisons, _has_ftz in _CLASSES:
-    _halves = _types in ("f32 f16", "f64 bf16")
     _register_set("u32 s32 f32", _types, _comparisons, has_ftz=_has_ftz)
 _register_set("f16 u16 s16", "f16", FLOAT_COMPARISONS, has_ftz=True)
 _register_set("bf16 u16 s16", "bf16", FLOAT_COMPARISONS, has_ftz=False)
+_OF_CATEGORY = {"b": BIT_COMPARISONS, "s": SIGNED_COMPARISONS, "u": UNSIGNED_COMPARISONS, "f": FLOAT_COMPARISONS}
 for _type in ("b16 b32 b64", "s16 s32 s64", "u16 u32 u64", "f32 f64"):
-    _register_set(
-        "f16 bf16",
-        _type,
-        {
-            "b": BIT_COMPARISONS,
-            "s": SIGNED_COMPARISONS,
-            "u": UNSIGNED_COMPARISONS,
-            "f": FLOAT_COMPARISONS,
-        }[_type[0]],
-        has_ftz=_type[0] == "f",
-    )
-_register_set("f16x2", "f16x2", FLOAT_COMPARISONS, has_ftz=True)
-_register_set("bf16x2", "bf16x2", FLOAT_COMPARISONS, has_ftz=False)
+    _register_set("f16 bf16", _type, _OF_CATEGORY[_type[0]], has_ftz=_type[0] == "f")
+_register_set("f16x2 u32 s32", "f16x2", FLOAT_COMPARISONS, has_ftz=True)
+_register_set("bf16x2 u32 s32", "bf16x2", FLOAT_COMPARISONS, has_ftz=False)

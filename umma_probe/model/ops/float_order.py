@@ -14,8 +14,9 @@ import numpy as np
 
 from umma_probe.errors import PtxSyntaxError
 from umma_probe.model.decode import alu, operation
+from umma_probe.model.narrowing import HALF_NAN
 from umma_probe.model.ops.half import BF16, F16, HalfFormat
-from umma_probe.model.rounding import canonical, flush
+from umma_probe.model.rounding import canonical, f64_function, flush
 from umma_probe.model.values import TYPES
 from umma_probe.spec.sources import assumed, documented
 
@@ -32,7 +33,7 @@ ORDER = (documented("Floating Point Instructions: min"), documented("Floating Po
 SIGN = (
     documented("Floating Point Instructions: abs"),
     documented("Floating Point Instructions: neg"),
-    assumed("Floating Point Instructions: neg", "NaN payloads are unspecified; only the sign bit changes here"),
+    assumed("Floating Point Instructions: neg", "NaN is unspecified: canonical as on an H200; a B200 run would settle it"),
 )
 COPYSIGN = (documented("Floating Point Instructions: copysign"),)
 TESTP = (documented("Floating Point Instructions: testp"),)
@@ -65,6 +66,16 @@ def _xorsign(order: Function) -> Function:
         magnitude = order(np.abs(a), np.abs(b))
         signed = np.where(np.signbit(a) != np.signbit(b), -magnitude, magnitude)
         return np.where(np.isnan(magnitude), magnitude, signed)
+
+    return apply
+
+
+def _f64_order(order: Function) -> Function:
+    with_nan = f64_function(order)
+
+    def apply(a: Array, b: Array) -> Array:
+        both = np.isnan(a) & np.isnan(b)
+        return np.where(both, with_nan(a, b), order(a, b)) if both.any() else order(a, b)
 
     return apply
 
@@ -103,6 +114,7 @@ def _bind_f32(ops: Operands, order: Function, *, ftz: bool, magnitudes: bool) ->
 def _register(opcode: str) -> None:
     quiet, strict = _ordered(opcode, nan=False), _ordered(opcode, nan=True)
     quiet_signed, strict_signed = _xorsign(quiet), _xorsign(strict)
+    f64_order = _f64_order(quiet)
 
     @operation(f"{opcode}.{{ftz?}}.{{NaN?}}.{{abs?}}.f32", refs=ORDER)
     def single(ops: Operands, ftz: bool, NaN: bool, abs: bool) -> Executor:
@@ -115,7 +127,7 @@ def _register(opcode: str) -> None:
 
     @alu(f"{opcode}.f64", operands="f64 f64 f64", refs=ORDER)
     def double() -> Function:
-        return quiet
+        return f64_order
 
     @alu(f"{opcode}.{{ftz?}}.{{NaN?}}.{{type}}", type=F16, refs=ORDER)
     def f16(ftz: bool, NaN: bool, type: PtxType) -> Function:
@@ -150,7 +162,7 @@ def _half_sign(opcode: str, type_: PtxType, *, ftz: bool) -> Function:
         words = form.lanes(register)
         if ftz:
             words = form.round(form.flush(form.values(words)))
-        return form.register(words & ~sign if opcode == "abs" else words ^ sign)
+        return form.register(np.where(np.isnan(form.values(words)), HALF_NAN, words & ~sign if opcode == "abs" else words ^ sign))
 
     return apply
 
@@ -158,11 +170,11 @@ def _half_sign(opcode: str, type_: PtxType, *, ftz: bool) -> Function:
 def _register_sign(opcode: str, function: Function) -> None:
     @alu(f"{opcode}.{{ftz?}}.f32", operands="f32 f32", refs=SIGN)
     def single(ftz: bool) -> Function:
-        return (lambda a: function(flush(a))) if ftz else function
+        return (lambda a: canonical(function(flush(a)))) if ftz else (lambda a: canonical(function(a)))
 
     @alu(f"{opcode}.f64", operands="f64 f64", refs=SIGN)
     def double() -> Function:
-        return function
+        return f64_function(function)
 
     @alu(f"{opcode}.{{ftz?}}.{{type}}", operands="type type", type=F16, refs=SIGN)
     def f16(ftz: bool, type: PtxType) -> Function:
@@ -193,12 +205,12 @@ _TESTS: dict[str, Function] = {
     "infinite": np.isinf,
     "number": lambda a: ~np.isnan(a),
     "notanumber": np.isnan,
-    "normal": lambda a: np.isfinite(a) & ~_tiny(a),
+    "normal": lambda a: np.isfinite(a) & (~_tiny(a) | (a == 0)),
     "subnormal": lambda a: _tiny(a) & (a != 0),
 }
 
 
 @alu("testp.{test}.{type}", operands="pred type", test=_TESTS, type="f32 f64", refs=TESTP)
 def testp(test: Function, type: PtxType) -> Function:
-    """Which class a number is of; zeros are neither normal nor subnormal."""
+    """Which class a number is of; zeros count as normal."""
     return test

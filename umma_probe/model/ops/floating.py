@@ -14,7 +14,7 @@ import numpy as np
 
 from umma_probe.model import rounding
 from umma_probe.model.decode import alu
-from umma_probe.model.rounding import Rounding, f32_function
+from umma_probe.model.rounding import F32Core, Rounding, f32_function, f64_function
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def pairs(function: Function) -> Function:
     return packed
 
 
-def _register(opcode: str, count: int, f32: Callable[[Rounding], Function], f64: Callable[[Rounding], Function]) -> None:
+def _register(opcode: str, count: int, f32: Callable[[Rounding], F32Core], f64: Callable[[Rounding], Function]) -> None:
     """The f32, f32x2 and f64 forms of add, sub, mul or fma; the rounding may be left out except for fma."""
     mode = "rounding" if opcode == "fma" else "rounding?"
 
@@ -62,7 +62,7 @@ def _register(opcode: str, count: int, f32: Callable[[Rounding], Function], f64:
 
     @alu(f"{opcode}.{{{mode}}}.f64", operands=("f64",) * (count + 1), rounding=Rounding, refs=ARITHMETIC)
     def double(rounding: Rounding | None) -> Function:
-        return f64(rounding or Rounding.RN)
+        return f64_function(f64(rounding or Rounding.RN))
 
 
 _register("add", 2, rounding.f32_add, rounding.f64_add)
@@ -83,7 +83,7 @@ _f32_fma = rounding.f32_fma
 @alu("mad.{rounding}.f64", operands="f64 f64 f64 f64", rounding=Rounding, refs=ARITHMETIC)
 def mad_f64(rounding: Rounding) -> Function:
     """``fma`` under its old name."""
-    return _f64_fma(rounding)
+    return f64_function(_f64_fma(rounding))
 
 
 _f64_fma = rounding.f64_fma
@@ -97,7 +97,7 @@ def widen(words: Array, type_: PtxType) -> Array:
     return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-def _register_mixed(opcode: str, function: Callable[[Rounding], Function]) -> None:
+def _register_mixed(opcode: str, function: Callable[[Rounding], F32Core]) -> None:
     @alu(
         f"{opcode}.{{rounding?}}.{{sat?}}.f32.{{type}}",
         operands="f32 type f32",
@@ -129,7 +129,7 @@ def fma_mixed(rounding: Rounding, sat: bool, type: PtxType) -> Function:
 
 # ---------------------------------------------------------------------- div, rcp, sqrt
 def _register_division(
-    opcode: str, count: int, f32: Callable[[Rounding], Function], f64: Callable[[Rounding], Function]
+    opcode: str, count: int, f32: Callable[[Rounding], F32Core], f64: Callable[[Rounding], Function]
 ) -> None:
     @alu(f"{opcode}.{{rounding}}.{{ftz?}}.f32", operands=("f32",) * (count + 1), rounding=Rounding, refs=DIVISION)
     def single(rounding: Rounding, ftz: bool) -> Function:
@@ -137,7 +137,7 @@ def _register_division(
 
     @alu(f"{opcode}.{{rounding}}.f64", operands=("f64",) * (count + 1), rounding=Rounding, refs=DIVISION)
     def double(rounding: Rounding) -> Function:
-        return f64(rounding)
+        return f64_function(f64(rounding), dividend_first=True)
 
 
 _register_division("div", 2, rounding.f32_div, rounding.f64_div)

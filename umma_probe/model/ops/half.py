@@ -78,8 +78,8 @@ def lanewise(type_: PtxType, core: Function, *, ftz: bool = False, finish: Funct
             inputs = [form.flush(v) for v in inputs]
         result = core(*inputs)
         if ftz:
-            # what is flushed is the rounded result
-            result = form.flush(form.values(form.round(result)))
+            # as for f32: what stays below the normal numbers when rounded with an unbounded exponent
+            result = result * ~(np.abs(form.values(form.round(result * 1024.0))) < F16_TINY * 1024.0)
         if finish is not None:
             result = finish(result)
         return form.register(form.round(result))

@@ -34,22 +34,28 @@ BITS = "b16 b32 b64"
 U32 = TYPES["u32"]
 
 
-@alu("and.{type}", type=f"pred {BITS}", refs=LOGIC)
-def and_(type: PtxType) -> Function:
-    """Conjunction."""
-    return np.bitwise_and
+def _register_logic(opcode: str, function: Function) -> None:
+    @alu(f"{opcode}.{{type}}", type=BITS, refs=LOGIC)
+    def words(type: PtxType) -> Function:
+        return function
+
+    @operation(f"{opcode}.pred", refs=LOGIC)
+    def predicates(ops: Operands) -> Executor:
+        ops.expect_count(3)
+        target = ops.dst(0, PRED)
+        (a, not_a), (b, not_b) = ops.pred(1), ops.pred(2)
+
+        def run(f: Frame) -> None:
+            r, s = f.regs, f.sel
+            left, right = r[a][s], r[b][s]
+            r[target][s] = function(~left if not_a else left, ~right if not_b else right)
+
+        return run
 
 
-@alu("or.{type}", type=f"pred {BITS}", refs=LOGIC)
-def or_(type: PtxType) -> Function:
-    """Disjunction."""
-    return np.bitwise_or
-
-
-@alu("xor.{type}", type=f"pred {BITS}", refs=LOGIC)
-def xor(type: PtxType) -> Function:
-    """Exclusive disjunction."""
-    return np.bitwise_xor
+_LOGIC = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+for _opcode, _function in _LOGIC.items():
+    _register_logic(_opcode, _function)
 
 
 @alu("not.{type}", operands="type type", type=f"pred {BITS}", refs=LOGIC)
