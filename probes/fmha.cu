@@ -368,7 +368,7 @@ fmha(const __grid_constant__ TensorMap q_map,  // [batch][head][query][HD], box 
      u32 seq_q, u32 seq_k,
      u32 heads_per_kv_head,
      float scale_log2,  // scale * log2(e)
-     StageDump dump)
+     float* dump_s, float* dump_row_max, float* dump_row_sum, u32* dump_p, u32* dump_o)  // see StageDump; else null
 {
   extern __shared__ __align__(1024) u8 memory[];
   auto& shared = *reinterpret_cast<Shared<HEAD_DIM>*>(memory);
@@ -388,7 +388,7 @@ fmha(const __grid_constant__ TensorMap q_map,  // [batch][head][query][HD], box 
   problem.kv_tiles = (problem.visible(min(problem.q_row + TILE, seq_q) - 1) + TILE - 1) / TILE;
   const Kernel<HEAD_DIM> kernel = {shared, problem, shared.tmem};
   if (warp < SOFTMAX_WARPS) {
-    kernel.softmax(o, lse, dump);
+    kernel.softmax(o, lse, {dump_s, dump_row_max, dump_row_sum, dump_p, dump_o});
   } else if (warp == MMA_WARP) {
     if (elect_sync()) kernel.multiply();
     __syncwarp();  // the barrier takes whole warps

@@ -15,7 +15,11 @@ from umma_probe.errors import ExitCode, InternalError, UmmaProbeError
 # verb -> (module under cli/commands, one line of help). Help never imports a verb.
 VERBS: dict[str, tuple[str, str]] = {
     "run": ("run", "Compile, run, dump and diff one probe."),
+    "fmha": ("fmha", "Fused attention on this target: a pass/fail report."),
     "exec": ("exec", "Run any kernel that a launch-case file describes; check its outputs."),
+    "sweep": ("sweep", "Many cases from a config: parallel, resumable, one report."),
+    "findings": ("findings", "The recorded findings; verify re-runs what each rests on."),
+    "diff": ("diff", "Two reports: what differs, first differing cell."),
     "list": ("list", "The probes: options, what each shows, what each needs."),
     "doctor": ("doctor", "What is here: GPU, driver, NVRTC; what can run where."),
     "layout": ("layout", "Element to Tensor Memory cell and back: accumulators, A operand, scale factors."),

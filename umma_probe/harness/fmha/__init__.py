@@ -1,1 +1,1 @@
-"""The FMHA probe: problem, inputs, float64 reference, limits derived from the formats, comparison, stages, diagnosis."""
+"""The FMHA probe: problem, inputs, float64 reference, limits from the formats, comparison, stages, cause."""

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
 from umma_probe.harness.fmha.inputs import Tensors
 from umma_probe.harness.fmha.problem import TILE, FmhaProblem
@@ -93,8 +92,3 @@ def limits(problem: FmhaProblem, tensors: Tensors, reference: Reference) -> Limi
         lse = LN_2 * (np.log2(1 + p_relative + sum_relative) + LG2_ERROR + 4 * F32_UNIT * size)
         o_unscaled = rest * divisor * np.exp2(F32_UNIT * np.abs(reference.row_max))[..., None]
     return Limits(ds, p_relative, sum_relative, o, o_unscaled, lse, unit, floor)
-
-
-def finite(x: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
-    """Where a comparison of numbers makes sense."""
-    return np.isfinite(x)

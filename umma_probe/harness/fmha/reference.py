@@ -1,7 +1,7 @@
 """Attention in float64, with the values at each point of the kernel where they exist.
 
-A row that sees no key, or whose scores are all -inf, has O = 0 and LSE = -inf (the kernel's rule; the quotient 0 / 0 has
-no value). NaN spreads as in IEEE 754.
+A row that sees no key, or whose scores are all -inf, has O = 0 and LSE = -inf (the kernel's rule; the quotient 0 / 0
+has no value). NaN spreads as in IEEE 754.
 """
 
 from __future__ import annotations

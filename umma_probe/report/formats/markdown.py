@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from umma_probe.record.schema import CellState
+from umma_probe.report.accuracy import MAP_LEGEND, TILE_HEADER, headline, map_lines, map_title, tile_rows
 from umma_probe.report.picture import MEANINGS, picture, present_states, sentences, states_of
 from umma_probe.report.summary import parameters, set_lines, target_line, timing_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from umma_probe.record.accuracy import Accuracy
     from umma_probe.record.schema import Report, TmemRecord
     from umma_probe.report.formats import View
 
@@ -39,6 +41,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield from (
         _row((check.name, check.verdict, check.expected, check.actual, check.message)) for check in report.checks
     )
+    if report.accuracy is not None:
+        yield from _accuracy(report, report.accuracy)
     if report.diagnosis is not None:
         yield f"\n## Cause\n\n{report.diagnosis.cause} ({report.diagnosis.confidence})\n"
         yield from (f"- {line}" for line in report.diagnosis.evidence)
@@ -47,6 +51,17 @@ def _lines(report: Report) -> Iterator[str]:
         yield "\n## Notes\n"
         yield from (f"- {note}" for note in notes)
     yield f"\n**verdict: {report.verdict}**"
+
+
+def _accuracy(report: Report, accuracy: Accuracy) -> Iterator[str]:
+    yield f"\n## Accuracy\n\n{headline(report)}\n\nLimit: {accuracy.limit}\n"
+    yield _row(TILE_HEADER)
+    yield "|---" * len(TILE_HEADER) + "|"
+    yield from (_row(row) for row in tile_rows(accuracy))
+    if accuracy.error_map is not None:
+        yield f"\n{map_title(accuracy.error_map)}\n\n```"
+        yield from map_lines(accuracy.error_map)
+        yield f"```\n\n{MAP_LEGEND}"
 
 
 def _tmem(tmem: TmemRecord) -> Iterator[str]:

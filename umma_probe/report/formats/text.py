@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from umma_probe.record.schema import CellState, Verdict
+from umma_probe.report.accuracy import MAP_LEGEND, TILE_HEADER, headline, map_lines, map_title, tile_rows, wrong_columns
 from umma_probe.report.picture import MEANINGS, picture, present_states, sentences, states_of
 from umma_probe.report.summary import parameters, set_lines, target_line, timing_line
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from umma_probe.record.accuracy import Accuracy
     from umma_probe.record.schema import Check, Report, SanitizerFinding, TmemRecord
     from umma_probe.report.formats import View
     from umma_probe.report.picture import States
@@ -46,6 +48,7 @@ VERDICT_STYLES = {
 _MARKS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.UNDECIDED: "?"}
 _LABEL = 8
 _MOST_CHARS = 128
+_MOST_TILES = 8
 
 
 def render(report: Report, view: View) -> str:
@@ -72,6 +75,8 @@ def _parts(report: Report, view: View) -> Iterator[RenderableType]:
         yield Text("")
     if report.checks:
         yield _check_table(report.checks)
+    if report.accuracy is not None:
+        yield from _accuracy(report, report.accuracy)
     yield from _messages(report)
     yield from (Text.assemble((f"{name} ", "dim"), columns) for name, columns in set_lines(report))
     verdict = Verdict(report.verdict)
@@ -118,6 +123,25 @@ def _layout_line(tmem: TmemRecord) -> Iterator[Text]:
             "  layout: documented ", (tmem.layout_expected or "-", "bold"), ", recovered ",
             (tmem.layout_recovered, f"bold {style}"),
         )  # fmt: skip
+
+
+def _accuracy(report: Report, accuracy: Accuracy) -> Iterator[RenderableType]:
+    """One line on a pass; else also where the wrong elements are."""
+    yield Text(headline(report))
+    if report.verdict == Verdict.PASS.value:
+        return
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
+    for name in TILE_HEADER:
+        table.add_column(name, justify="right")
+    for row in tile_rows(accuracy)[:_MOST_TILES]:
+        table.add_row(*row)
+    yield table
+    if accuracy.error_map is not None:
+        yield Text(map_title(accuracy.error_map), style="dim")
+        yield from (Text(line, style="red" if index else "dim") for index, line in
+                    enumerate(map_lines(accuracy.error_map)))  # fmt: skip
+        yield Text(f"{'':>9}{MAP_LEGEND}; wrong columns {wrong_columns(accuracy.error_map)}", style="dim")
+    yield Text("")
 
 
 def _check_table(checks: list[Check]) -> Table:
