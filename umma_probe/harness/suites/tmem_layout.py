@@ -63,8 +63,8 @@ class LayoutCase:
     swizzle: str | None
     """For both operands; None for each one's usual."""
     k_tiles: int
-    column: int
-    lane: int
+    taddr_column: int
+    taddr_lane: int
     readback: str
 
     @classmethod
@@ -107,14 +107,14 @@ class LayoutCase:
     def map(self) -> AccumulatorMap | None:
         """The documented layout; None for a shape or lane that no document covers."""
         try:
-            return accumulator_map(self.m, self.n, ws=self.ws, lane_base=self.lane)
+            return accumulator_map(self.m, self.n, ws=self.ws, lane_base=self.taddr_lane)
         except ConfigError:
             return None
 
     @property
     def layout(self) -> str:
         """Name of the documented layout, or ``none``."""
-        return RecoveredLayout(self.map.layout, self.lane).name if self.map else "none"
+        return RecoveredLayout(self.map.layout, self.taddr_lane).name if self.map else "none"
 
     @property
     def d_columns(self) -> int:
@@ -124,7 +124,7 @@ class LayoutCase:
     @property
     def a_column(self) -> int:
         """First column of A in Tensor Memory: behind D if there is room, else at the very front."""
-        behind = -(-(self.column + self.d_columns) // 16) * 16
+        behind = -(-(self.taddr_column + self.d_columns) // 16) * 16
         return behind if behind + self.a_columns <= TMEM_COLUMNS else 0
 
     @property
@@ -163,10 +163,16 @@ def _problems(case: LayoutCase, arch: str) -> Iterator[Problem]:
                            ws=case.ws, a_major=case.a_major, b_major=case.b_major, a_source=case.a_source,
                            arch=arch)  # fmt: skip
     last = TMEM_COLUMNS - case.d_columns
-    if case.column > last:
-        yield Problem("column", f"column is {case.column}, must be at most {last}: D takes {case.d_columns}", _TMEM)
-    elif case.a_in_tmem and case.a_column + case.a_columns > case.column and case.a_column < case.column:
-        yield Problem("column", f"column is {case.column}, must leave {case.a_columns} columns for A", _TMEM)
+    if case.taddr_column > last:
+        yield Problem(
+            "taddr_column",
+            f"taddr-column is {case.taddr_column}, must be at most {last}: D takes {case.d_columns}",
+            _TMEM,
+        )
+    elif case.a_in_tmem and case.a_column + case.a_columns > case.taddr_column and case.a_column < case.taddr_column:
+        yield Problem(
+            "taddr_column", f"taddr-column is {case.taddr_column}, must leave {case.a_columns} columns for A", _TMEM
+        )
     if case.map is None:
         yield from _lane_problem(case)
     row = KINDS[case.kind]
@@ -186,9 +192,11 @@ def _lane_problem(case: LayoutCase) -> Iterator[Problem]:
         rule = RULES[select_layout(case.m, case.n, ws=case.ws)]
     except ConfigError:
         return  # the shape itself is the problem, and is reported as such
-    if case.lane not in rule.lane_bases:
+    if case.taddr_lane not in rule.lane_bases:
         legal = " or ".join(map(str, rule.lane_bases))
-        yield Problem("lane", f"lane is {case.lane}, must be {legal} for layout {rule.layout.value}", _LANES)
+        yield Problem(
+            "taddr_lane", f"taddr-lane is {case.taddr_lane}, must be {legal} for layout {rule.layout.value}", _LANES
+        )
 
 
 def _defines(case: LayoutCase) -> dict[str, object]:
@@ -218,7 +226,7 @@ def _launch(case: LayoutCase, coded: CodedPass, idesc: int) -> LaunchPlan:
             case.b.struct(b_smem),
             np.uint32(idesc),
             np.uint32(case.k_tiles),
-            np.uint32(case.lane << 16 | case.column),
+            np.uint32(case.taddr_lane << 16 | case.taddr_column),
             np.uint32(case.a_column),
         ],
         dynamic_smem=b_smem + case.b.size,
@@ -257,9 +265,9 @@ def observe(case: LayoutCase, passes: Sequence[CodedPass], words: Words) -> Obse
     values = decode_d(words, case.d_type)
     shape = (TMEM_LANES, TMEM_COLUMNS)
     expected_m, expected_n = np.full(shape, NOWHERE, np.int64), np.full(shape, NOWHERE, np.int64)
-    if case.map is not None and case.column + case.d_columns <= TMEM_COLUMNS:
+    if case.map is not None and case.taddr_column + case.d_columns <= TMEM_COLUMNS:
         m_at, n_at = case.map.inverse
-        place = slice(case.column, case.column + case.d_columns)
+        place = slice(case.taddr_column, case.taddr_column + case.d_columns)
         expected_m[:, place], expected_n[:, place] = m_at[0], n_at[0]
     return Observation(
         words=words,
@@ -280,7 +288,7 @@ def _operand_cells(case: LayoutCase, coded: CodedPass) -> tuple[BoolArray, Words
     container = max(FORMATS[case.a_type].container_bits, 8)
     codes = np.asarray(raw_codes(coded.a, case.a_type)).astype(np.uint32)
     held = operand_a_map(case.m, codes.shape[1], FORMATS[case.a_type].container_bits, container_bits=container,
-                         ws=case.ws, lane_base=case.lane)  # fmt: skip
+                         ws=case.ws, lane_base=case.taddr_lane)  # fmt: skip
     for offset in held.copies:
         lane, column = held.lane + offset, held.column + case.a_column
         mask[lane, column] = True
@@ -298,8 +306,8 @@ def _operand_unchanged(case: LayoutCase, passes: Sequence[CodedPass], words: Wor
 
 def _recover(case: LayoutCase, observed: Observation) -> RecoveredLayout:
     named = (observed.found_m != NOWHERE) & (observed.found_n != NOWHERE) & ~observed.operand
-    found_m: IntArray = np.where(named, observed.found_m, NOWHERE)[:, case.column :]
-    found_n: IntArray = np.where(named, observed.found_n, NOWHERE)[:, case.column :]
+    found_m: IntArray = np.where(named, observed.found_m, NOWHERE)[:, case.taddr_column :]
+    found_n: IntArray = np.where(named, observed.found_n, NOWHERE)[:, case.taddr_column :]
     return recover_layout(found_m, found_n, m=case.m, n=case.n)
 
 
