@@ -178,13 +178,13 @@ def _entry(section: Section, defaults: Defaults) -> Entry | None:
 
 def _settings(section: Section, defaults: Defaults) -> Defaults:
     policies = tuple(section.texts("policies", list(defaults.policies)))
-    for policy in policies:
+    for policy in policies if "policies" in section else ():
         try:
             Policy.parse(policy)
         except ConfigError as error:
             section.fault("policies", error.message)
     timeout = section.number("timeout", defaults.timeout_s)
-    if timeout <= 0:
+    if timeout <= 0 and "timeout" in section:
         section.fault("timeout", f"is {timeout:g}, must be more than 0 seconds")
     arch = section.choice("arch", [*ARCHS, ""], defaults.arch)
     settings = Defaults(policies, tuple(section.integers("seeds", list(defaults.seeds))), timeout, arch,
