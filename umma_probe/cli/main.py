@@ -77,6 +77,9 @@ def main(ctx: click.Context, debug: bool) -> None:
 
 def run(argv: list[str] | None = None) -> None:
     """Console entry: run the verb and leave with the contract's exit code."""
+    # before NumPy is imported: the model's matrices are small, and BLAS threads that spin on busy cores cost
+    # more than they give
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     args = sys.argv[1:] if argv is None else argv
     debug = "--debug" in args or bool(os.environ.get("UMMA_PROBE_DEBUG"))
     sys.exit(_exit_code(args, debug))

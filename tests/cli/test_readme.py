@@ -1,0 +1,66 @@
+"""Every example in the README runs, and shows what it shows there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from umma_probe.cli.main import main
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line.split(" #")[0].strip()
+    for block in re.findall(r"```sh\n(.*?)```", README, re.S)
+    for line in block.splitlines()
+    if line.startswith("umma-probe ")
+]
+# what differs from machine to machine
+VOLATILE = re.compile(r"NVRTC \d+\.\d+|compiled in .*")
+
+
+def _umma_probe(arguments: list[str]) -> tuple[int, str]:
+    result = CliRunner().invoke(main, arguments, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result.return_value or 0, result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = shlex.split(command)[1:]
+    if arguments[0] == "exec":
+        monkeypatch.chdir(tmp_path)
+        Path("k.ptx").write_text(
+            ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n"
+        )
+        Path("case.yaml").write_text("name: k\nsource: k.ptx\nentry: k\ngrid: [1]\nblock: [32]\n")
+        arguments += ["--target", "model"]
+    if arguments[0] == "run":
+        arguments += ["--target", "model"]
+    code, out = _umma_probe(arguments)
+    assert code == 0
+    assert out.strip()
+
+
+def test_the_shown_output_is_the_real_one() -> None:
+    (shown,) = re.findall(r"```console\n\$ umma-probe (.*?)```", README, re.S)
+    command, _, expected = shown.partition("\n")
+    code, out = _umma_probe(shlex.split(command))
+    assert code == 0
+    assert VOLATILE.sub("", out).splitlines() == VOLATILE.sub("", expected).splitlines()
+
+
+def test_the_python_example() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    exec(compile(example, "README.md", "exec"), {})
+
+
+def test_the_two_commands_are_those_that_are_promised() -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", README, re.S)
+    assert [block.count("\n") for block in blocks[:2]] == [1, 1]
+    assert "pip install . && umma-probe run tmem-layout --m 128 --n 64" in blocks[0]
+    assert blocks[1].rstrip().endswith("python -m pytest -q")
