@@ -45,8 +45,19 @@ def put_scales(launch: Any, cta: int, scales: Array, column: int, sf_id: int, *,
             launch.tmem.written[cta, 32 * p + i % 32, column + i // 32] = True
 
 
-def run_case(kind: str, m: int, n: int, cta_group: int, vector: str, scale_type: str, *, a_type: str = "e2m1",
-             b_type: str = "e2m1", sf_ids: tuple[int, int] = (0, 0), tmem_a: bool = False) -> tuple[Array, Array, Any]:  # fmt: skip
+def run_case(
+    kind: str,
+    m: int,
+    n: int,
+    cta_group: int,
+    vector: str,
+    scale_type: str,
+    *,
+    a_type: str = "e2m1",
+    b_type: str = "e2m1",
+    sf_ids: tuple[int, int] = (0, 0),
+    tmem_a: bool = False,
+) -> tuple[Array, Array, Any]:
     rng = np.random.default_rng(m + n)
     k, count = K[kind], SCALES[vector]
     launch = bench(ctas=cta_group)
@@ -225,7 +236,7 @@ def test_descriptors_of_scaled_kinds():
 
 
 def test_pair_with_m_128_splits_n():
-    """Layout B: partitions 0 and 1 multiply the first half of N, 2 and 3 the second; here only partition 3 has scale 2."""
+    """Layout B: partitions 0 and 1 multiply the first half of N, 2 and 3 the second; only partition 3 has scale 2."""
     launch = bench(ctas=2)
     ones = words_of(np.ones((64, 32)), "e4m3")
     for cta in range(2):

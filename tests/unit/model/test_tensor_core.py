@@ -27,15 +27,31 @@ SHAPES = [  # M, N, cta_group, ws: the edges of every row of the table
     *((m, n, 2, False) for m in (128, 256) for n in (32, 96, 256)),
     *((m, n, 1, True) for m in (32, 64, 128) for n in (64, 256)),
 ]
+MAJORS = ("kk", "km", "mk", "mm")
 
 
 def padded(kind: str, type_: str) -> bool:
     return kind in ("f8f6f4", "mxf8f6f4") and type_ in ("e2m3", "e3m2", "e2m1")
 
 
-def run_case(kind: str, m: int, n: int, cta_group: int, ws: bool, a_type: str, b_type: str, *, d_type: str | None = None,
-             tmem_a: bool = False, accumulate: bool = False, lane: int = 0, majors: str = "kk", swizzle: str = "none",
-             seed: int = 0, **more: Any) -> tuple[Array, Array, Any]:  # fmt: skip
+def run_case(
+    kind: str,
+    m: int,
+    n: int,
+    cta_group: int,
+    ws: bool,
+    a_type: str,
+    b_type: str,
+    *,
+    d_type: str | None = None,
+    tmem_a: bool = False,
+    accumulate: bool = False,
+    lane: int = 0,
+    majors: str = "kk",
+    swizzle: str = "none",
+    seed: int = 0,
+    **more: Any,
+) -> tuple[Array, Array, Any]:
     """(expected, actual) of one MMA at column 32, and the launch."""
     rng = np.random.default_rng(seed)
     layout = LAYOUTS[m, cta_group, ws]
@@ -48,17 +64,19 @@ def run_case(kind: str, m: int, n: int, cta_group: int, ws: bool, a_type: str, b
     if tmem_a:
         put_a(launch, layout, a_words, a_type, kind, 400, lane)
         a_place = lane << 16 | 400
+    a_major, b_major = ("mn" if letter == "m" else "k" for letter in majors)
+    rows, share = m // cta_group, n // cta_group
     for cta in range(cta_group):
-        a_rows, b_rows = m // cta_group, n // cta_group
+        mine, theirs = a_words[cta * rows :][:rows], b_words[cta * share :][:share]
         if not tmem_a:
-            a_place = stage(launch, cta, 0, a_words[cta * a_rows : (cta + 1) * a_rows], a_type, padded=padded(kind, a_type),
-                            major="mn" if majors[0] == "m" else "k", swizzle=swizzle)  # fmt: skip
-        b_place = stage(launch, cta, 0x8000, b_words[cta * b_rows : (cta + 1) * b_rows], b_type, padded=padded(kind, b_type),
-                        major="mn" if majors[1] == "m" else "k", swizzle=swizzle)  # fmt: skip
+            a_place = stage(launch, cta, 0, mine, a_type, padded=padded(kind, a_type), major=a_major, swizzle=swizzle)
+        b_place = stage(
+            launch, cta, 0x8000, theirs, b_type, padded=padded(kind, b_type), major=b_major, swizzle=swizzle
+        )
     if accumulate:
         put_d(launch, layout, encode_d(old, d_type), 32, lane)
     idesc = {"a_type": a_type, "b_type": b_type, "d_type": d_type, "m": m, "n": n}
-    idesc |= {"a_major": "mn" if majors[0] == "m" else "k", "b_major": "mn" if majors[1] == "m" else "k"}
+    idesc |= {"a_major": a_major, "b_major": b_major}
     form = MmaForm(kind, cta_group, ws=ws, a_in_tmem=tmem_a)
     call = mma_call(launch, form, idesc | more.pop("idesc", {}), a=a_place, b=b_place, d=lane << 16 | 32,
                     accumulate=accumulate, **more)  # fmt: skip
@@ -116,8 +134,8 @@ def test_upper_half_of_the_lanes(tmem_a: bool):
 
 
 @pytest.mark.parametrize(("kind", "type_", "majors", "swizzle"), [
-    *(("f16", "bf16", majors, swizzle) for majors in ("kk", "km", "mk", "mm") for swizzle in ("none", "32B", "64B", "128B")),
-    *(("f8f6f4", "e4m3", majors, swizzle) for majors in ("kk", "km", "mk", "mm") for swizzle in ("none", "128B")),
+    *(("f16", "bf16", majors, swizzle) for majors in MAJORS for swizzle in ("none", "32B", "64B", "128B")),
+    *(("f8f6f4", "e4m3", majors, swizzle) for majors in MAJORS for swizzle in ("none", "128B")),
     *(("i8", "s8", "mm", swizzle) for swizzle in ("32B", "64B")),
     *(("tf32", "tf32", "kk", swizzle) for swizzle in ("none", "32B", "64B", "128B")),
     *(("f8f6f4", "e3m2", "kk", swizzle) for swizzle in ("32B", "128B")),
@@ -178,9 +196,9 @@ def test_disabled_lanes_keep_what_they_hold(m: int, cta_group: int):
     off[-1, 5] = True
     launch = bench(ctas=cta_group)
     ones = np.ones((m // cta_group, 16))
-    place_a = [stage(launch, cta, 0, words_of(ones, "f16"), "f16") for cta in range(cta_group)][0]
-    place_b = [stage(launch, cta, 0x4000, words_of(np.ones((32 // cta_group, 16)), "f16"), "f16")
-               for cta in range(cta_group)][0]  # fmt: skip
+    for cta in range(cta_group):
+        place_a = stage(launch, cta, 0, words_of(ones, "f16"), "f16")
+        place_b = stage(launch, cta, 0x4000, words_of(np.ones((32 // cta_group, 16)), "f16"), "f16")
     execute(mma_call(launch, MmaForm("f16", cta_group), {"a_type": "f16", "b_type": "f16", "m": m, "n": 32},
                      a=place_a, b=place_b, disabled_lanes=off))  # fmt: skip
     driven = np.ones((cta_group, 128), np.bool_)
