@@ -30,7 +30,7 @@ def open_target(target: str = "auto", *, arch: str = "", policy: str = "eager", 
     if target not in ("auto", "model") and match is None:
         raise ConfigError(f"target is '{target}', must be auto, model, cuda or cuda:N")
     if arch:
-        _check_arch(arch, needs_tmem)
+        check_arch(arch, needs_tmem)
     if match is not None:
         return _open_gpu(int(match[1] or 0), arch, needs_tmem)
     reason = ""
@@ -44,7 +44,12 @@ def open_target(target: str = "auto", *, arch: str = "", policy: str = "eager", 
     return ModelDevice(arch or DEFAULT_MODEL_ARCH, policy, reason)
 
 
-def _check_arch(arch: str, needs_tmem: bool) -> None:
+def check_arch(arch: str, needs_tmem: bool) -> None:
+    """Whether kernels can be built for an architecture at all.
+
+    :raises ConfigError: unknown, with the nearest names.
+    :raises DeviceUnavailable: it lacks Tensor Memory.
+    """
     row = arch_row(arch)
     if needs_tmem and not row.has_tmem:
         known = ", ".join(row.name for row in ARCHS.values() if row.has_tmem)

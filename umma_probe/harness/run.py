@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.backends.base import DEFAULT_TIMEOUT_S
-from umma_probe.backends.target import DEFAULT_MODEL_ARCH, open_target
+from umma_probe.backends.target import DEFAULT_MODEL_ARCH, check_arch, open_target
 from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError
 from umma_probe.harness.manifest import ProbeContract, load_probe
 from umma_probe.harness.reporting import add_notes, environment, exit_code, fail_with, settle, target_record
@@ -51,10 +51,12 @@ def run_probe(
     contract = load_probe(name)
     values = contract.resolve(params or {})
     suite = load_suite(contract.name)
+    needs_tmem = "tmem" in contract.needs
+    if arch:
+        check_arch(arch, needs_tmem)
     # the rules come before the device: a wrong shape is a wrong command, on every machine
     early = suite.prepare(values, arch or (device.identity.arch if device else DEFAULT_MODEL_ARCH), seed)
     _refuse(early, force)
-    needs_tmem = "tmem" in contract.needs
     used = device or open_target(target, arch=arch, policy=policy, needs_tmem=needs_tmem)
     experiment = early
     if used.identity.arch != (arch or DEFAULT_MODEL_ARCH) and device is None:

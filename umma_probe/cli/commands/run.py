@@ -33,8 +33,6 @@ class ProbeGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it, with the nearest probes in the error."""
         name = args[0] if args else ""
-        if name.startswith("-"):
-            raise ConfigError(f"{name} is given before the probe, must be after it", hint="umma-probe run PROBE --help")
         if name.replace("_", "-") not in (names := probe_names()):
             raise ConfigError(unknown_name("probe", name, names), hint="umma-probe list")
         return super().resolve_command(ctx, args)
