@@ -174,7 +174,7 @@ class Scheduler:
             else:
                 chosen[strand.warp] = strand
         if rest:
-            self._ready[pc] = rest
+            self._ready.setdefault(pc, []).extend(rest)
         return Cohort(list(chosen.values()), pc)
 
     # ------------------------------------------------------------------ one turn
