@@ -1,7 +1,8 @@
 """The comparison and Boolean operators of ``setp`` and ``set`` (PTX ISA, "Comparison and Selection Instructions").
 
-Rules enforced here: signed integers know ``eq ne lt le gt ge``, unsigned ones also ``lo ls hi hs``, untyped bits only ``eq ne``.
-Floating ``eq ne lt le gt ge`` are false if an input is NaN (``ne`` too), ``equ .. geu`` are true then; ``num`` and ``nan`` test for that alone.
+Rules enforced here: signed integers know ``eq ne lt le gt ge``, unsigned ones also ``lo ls hi hs``, untyped bits only
+``eq ne``. Floating ``eq ne lt le gt ge`` are false if an input is NaN (``ne`` too), ``equ .. geu`` are true then;
+``num`` and ``nan`` test for that alone.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 Function: TypeAlias = "Callable[..., Any]"
 
 
-def _ordered(a: Array, b: Array) -> Array:
+def _ordered(a: Array, b: Array) -> Any:
     return (a == a) & (b == b)
 
 
-def _unordered(a: Array, b: Array) -> Array:
+def _unordered(a: Array, b: Array) -> Any:
     return (a != a) | (b != b)
 
 

@@ -1,9 +1,10 @@
 """From syntax to operations: which function an instruction means, with its modifiers and operands resolved.
 
 An operation registers a *pattern* such as ``"shfl.sync.{mode}.b32"``. Words in braces are slots with a domain
-(``{name?}`` is optional); other words must be present. Qualifiers may come in any order, since inline assembly is often
-not canonical; but types keep their order, so a type fills the first type slot that is free (``cvt.{dst}.{src}``). A word that no
-slot takes, or a slot that no word fills, is :class:`NotModelled` with the line, before the first thread runs.
+(``{name?}`` is optional); other words must be present. Qualifiers may come in any order, since inline assembly is
+often not canonical; but types keep their order, so a type fills the first type slot that is free
+(``cvt.{dst}.{src}``). A word that no slot takes, or a slot that no word fills, is :class:`NotModelled` with the line,
+before the first thread runs.
 """
 
 from __future__ import annotations

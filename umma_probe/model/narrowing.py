@@ -1,8 +1,10 @@
-"""From floating values to a destination format of ``cvt``: rounding, ``.relu``, ``.sat``, ``.satfinite``, ``.ftz`` (PTX ISA, "cvt").
+"""From floating values to a destination format of ``cvt``: rounding and clamping (PTX ISA, "cvt").
 
-Rules enforced here: ``.sat`` clamps to [0, 1] and NaN to +0; ``.satfinite`` clamps what overflows, Inf too, to the largest number;
-NaN becomes the format's canonical NaN, or the largest number in formats without NaN; ``.relu`` gives +0 for negative values. The low 13 bits of a
-tf32 word are zero. (An H200 rounds ``.rna`` in integers, so some NaN turn into Inf or numbers there; not followed.) UE8M0 ignores the sign, and its field is the exponent of the value, one more when ``.rp`` lost something.
+Rules enforced here: ``.sat`` clamps to [0, 1] and NaN to +0; ``.satfinite`` clamps what overflows, Inf too, to the
+largest number; NaN becomes the format's canonical NaN, or the largest number in formats without NaN; ``.relu`` gives
++0 for negative values. The low 13 bits of a tf32 word are zero. (An H200 rounds ``.rna`` in integers, so some NaN
+turn into Inf or numbers there; not followed.) UE8M0 ignores the sign, and its field is the exponent of the value, one
+more when ``.rp`` lost something.
 """
 
 from __future__ import annotations
@@ -148,7 +150,7 @@ def largest(fmt: NumberFormat) -> float:
 
 
 def small_codes(values: Array, fmt: NumberFormat) -> Array:
-    """Codes of a format of 8 bits or fewer, to nearest even and clamped to its largest number, as float64 or f32 values come."""
+    """Codes of a format of 8 bits or fewer, to nearest even and clamped to its largest number."""
     limit = largest(fmt)
     wide = values.astype(np.float64)
     finite = np.clip(np.nan_to_num(wide, nan=limit), -limit, limit)

@@ -1,12 +1,14 @@
 """IEEE 754 arithmetic on arrays in the four rounding modes of PTX, with PTX's own rules for NaN and subnormals.
 
-Rules enforced here (PTX ISA, "Floating Point Instructions"): an f32 result that is NaN is 0x7fffffff; ``.ftz`` takes subnormal
-inputs as zeros of their sign and flushes subnormal results likewise; ``.sat`` clamps to [0, 1], and NaN to +0.
+Rules enforced here (PTX ISA, "Floating Point Instructions"): an f32 result that is NaN is 0x7fffffff; ``.ftz`` takes
+subnormal inputs as zeros of their sign and flushes subnormal results likewise; ``.sat`` clamps to [0, 1], and NaN to
++0.
 
-How exactness is had: NumPy rounds f32 and f64 ``+ - * / sqrt`` to nearest, as IEEE 754 demands. Everything else goes through float64 *rounded to
-odd*: the sum is cut and its last bit set if anything was lost. Such a value can be rounded once more, in any mode, to any format at least two
-bits shorter, as if it were exact (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums"). Float64 itself, in directed modes
-and in ``fma``, goes through rational numbers, element by element.
+How exactness is had: NumPy rounds f32 and f64 ``+ - * / sqrt`` to nearest, as IEEE 754 demands. Everything else goes
+through float64 *rounded to odd*: the sum is cut and its last bit set if anything was lost. Such a value can be
+rounded once more, in any mode, to any format at least two bits shorter, as if it were exact (Boldo and Melquiond,
+"Emulation of a FMA and correctly rounded sums"). Float64 itself, in directed modes and in ``fma``, goes through
+rational numbers, element by element.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ def flush(values: Array) -> Array:
     return values * (np.abs(values) >= F32_TINY)
 
 
-def saturate(values: Array) -> Array:
+def saturate(values: Array) -> Any:
     """Clamped to [+0, 1]; NaN gives +0."""
     return np.where(values > 0, np.minimum(values, values.dtype.type(1)), values.dtype.type(0))
 
@@ -89,7 +91,7 @@ def f32_function(core: F32Core, *, ftz: bool = False, sat: bool = False) -> Func
     return lambda *values: last(core.rounded(*values))
 
 
-def _flushed(core: F32Core, *values: Array) -> Array:
+def _flushed(core: F32Core, *values: Array) -> Any:
     result = core.rounded(*values)
     magnitude = np.abs(result)
     if core.exact is not None:
@@ -142,7 +144,7 @@ def directed(nearest: Array, side: Array, mode: Rounding) -> Array:
     return np.where(too_large, np.nextafter(nearest, kind(0)), nearest)
 
 
-def f32_to_odd(values: Array) -> Array:
+def f32_to_odd(values: Array) -> Any:
     """float64 to f32, rounded to odd."""
     cut = narrow_f32(values, Rounding.RZ)
     return (cut.view(np.uint32) | (np.abs(values - cut) > 0)).view(np.float32)
@@ -269,7 +271,7 @@ def f64_function(core: Function, *, dividend_first: bool = False) -> Function:
     :param dividend_first: ``div`` takes that of a before that of b.
     """
 
-    def apply(*values: Array) -> Array:
+    def apply(*values: Array) -> Any:
         result = core(*values)
         if np.isnan(result).any():
             last_wins = reversed(values) if dividend_first else (values[0], *reversed(values[1:]))
@@ -292,9 +294,9 @@ def _exact(function: Callable[..., Fraction], nearest: Function, mode: Rounding)
             return start
         return round_f64(exact, mode)
 
-    scalar = np.frompyfunc(one, len(_names(function)) + 1, 1)
+    scalar: Function = np.frompyfunc(one, len(_names(function)) + 1, 1)
 
-    def apply(*values: Array) -> Array:
+    def apply(*values: Array) -> Any:
         return scalar(nearest(*values), *values).astype(np.float64)
 
     return apply
@@ -391,7 +393,7 @@ def f64_sqrt(mode: Rounding) -> Function:
         difference = Fraction(a) - Fraction(nearest) ** 2
         return float((difference > 0) - (difference < 0))
 
-    sides = np.frompyfunc(side, 2, 1)
+    sides: Function = np.frompyfunc(side, 2, 1)
 
     def root(a: Array) -> Array:
         nearest = np.sqrt(a)

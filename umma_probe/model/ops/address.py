@@ -4,8 +4,8 @@ Rules enforced here (PTX ISA, "Data Movement and Conversion Instructions"): a ge
 shared window plus the shared address, one of local memory the local window plus the local address, one of a parameter
 the place of the kernel's parameters plus the offset in them; global and constant addresses are generic as they stand.
 A shared address carries its CTA's rank in the cluster from bit 24 up, and ``mapa`` replaces that rank; so a
-``.shared::cta`` address of the own CTA is a valid ``.shared::cluster`` address. A rank that the cluster lacks gives an
-address whose use faults.
+``.shared::cta`` address of the own CTA is a valid ``.shared::cluster`` address. A rank that the cluster lacks gives
+an address whose use faults.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Approximate functions: ``ex2 lg2 sin cos tanh rsqrt`` and the ``.approx`` and ``.full`` forms of ``div rcp sqrt``.
 
 The documents bound the error and fix the special cases; they do not give the bits. The model gives the true result
-rounded to nearest, so it may differ from silicon within the bound named at each operation. ``.ftz`` and special cases are exact. Without
-``.ftz`` subnormals are supported (PTX ISA, "Floating Point Instructions").
+rounded to nearest, so it may differ from silicon within the bound named at each operation. ``.ftz`` and special cases
+are exact. Without ``.ftz`` subnormals are supported (PTX ISA, "Floating Point Instructions").
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def _flush_f64(values: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- division
-def _divide_approximately(a: Array, b: Array) -> Array:
-    """a * (1 / b): for 2^126 < |b| < 2^128 the reciprocal is flushed to 0, so the result is 0, or NaN for an infinite a."""
+def _divide_approximately(a: Array, b: Array) -> Any:
+    """a * (1 / b): for 2^126 < |b| < 2^128 the reciprocal is 0, so the result is 0, or NaN for an infinite a."""
     magnitude = np.abs(b)
     huge = (magnitude > 2.0**126) & np.isfinite(b)
     if not huge.any():

@@ -1,9 +1,9 @@
 """Counting, finding, extracting and permuting bits (PTX ISA, "Integer Arithmetic Instructions", "prmt").
 
-Rules enforced here: position and length of ``bfe`` and ``bfi`` are restricted to 0..255, and a field may start or end beyond the word. What a
-larger number means is as an H200 has it: the 32-bit forms take its low 8 bits, the 64-bit forms all of it.
-``bfe.s`` fills with the field's top bit, or with the word's where the field reaches beyond it. ``bfind`` looks
-for the highest bit that differs from the sign, 0xffffffff if there is none.
+Rules enforced here: position and length of ``bfe`` and ``bfi`` are restricted to 0..255, and a field may start or end
+beyond the word. What a larger number means is as an H200 has it: the 32-bit forms take its low 8 bits, the 64-bit
+forms all of it. ``bfe.s`` fills with the field's top bit, or with the word's where the field reaches beyond it.
+``bfind`` looks for the highest bit that differs from the sign, 0xffffffff if there is none.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def bfi(type: PtxType) -> Function:
     """Put the low ``length`` bits of a into b at ``position``."""
     bits, word = type.bits, type.dtype
 
-    def insert(a: Array, b: Array, position: Array, length: Array) -> Array:
+    def insert(a: Array, b: Array, position: Array, length: Array) -> Any:
         position, length = _count(position, bits), _count(length, bits)
         mask = _shift_left(low_ones(length, bits), position).astype(word)
         return (_shift_left(a.astype(np.uint64), position).astype(word) & mask) | (b & ~mask)

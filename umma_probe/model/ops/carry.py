@@ -1,7 +1,8 @@
 """Extended-precision integer arithmetic: ``add.cc addc sub.cc subc mad.cc madc``.
 
-Rules enforced here (PTX ISA, "Extended-Precision Integer Arithmetic Instructions"): one carry bit a thread, written by the ``.cc``
-forms alone and read by ``addc subc madc``; for subtraction it is the borrow. It is a hidden register of the program.
+Rules enforced here (PTX ISA, "Extended-Precision Integer Arithmetic Instructions"): one carry bit a thread, written
+by the ``.cc`` forms alone and read by ``addc subc madc``; for subtraction it is the borrow. It is a hidden register
+of the program.
 """
 
 from __future__ import annotations

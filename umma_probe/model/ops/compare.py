@@ -1,7 +1,7 @@
 """``setp`` and ``set``; the operators themselves are in ``model/comparison.py``.
 
-Rules enforced here (PTX ISA, "Comparison and Selection Instructions", "Half Precision Comparison Instructions"): with t the
-comparison and c an optional predicate, ``p|q`` are (t op c) and (not t op c). For packed types p and q are the
+Rules enforced here (PTX ISA, "Comparison and Selection Instructions", "Half Precision Comparison Instructions"): with
+t the comparison and c an optional predicate, ``p|q`` are (t op c) and (not t op c). For packed types p and q are the
 lower and upper half's results. ``.ftz`` compares subnormals as zeros.
 """
 
@@ -24,7 +24,6 @@ from umma_probe.model.decode import operation
 from umma_probe.model.operands import PRED
 from umma_probe.model.ops.half import HalfFormat
 from umma_probe.model.rounding import flush
-from umma_probe.model.values import TYPES
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def _bind_setp(ops: Operands, test: Function, type_: PtxType, combine: Function 
             r[p][s] = test(r[a][s], r[b][s])
 
         return run
-    c, negated = (None, False) if combine is None else ops.pred(3)
+    c, negated = (-1, False) if combine is None else ops.pred(3)
 
     def run_full(f: Frame) -> None:
         r, s = f.regs, f.sel
@@ -136,7 +135,7 @@ def _bind_set(ops: Operands, test: Function, dtype: PtxType, stype: PtxType, com
     ops.expect_count(3 if combine is None else 4)
     packed = stype.name.endswith("x2")
     target, a, b = ops.dst(0, dtype), ops.src(1, stype), ops.src(2, stype)
-    c, negated = (None, False) if combine is None else ops.pred(3)
+    c, negated = (-1, False) if combine is None else ops.pred(3)
     word = np.dtype(np.uint16 if packed else f"u{dtype.bytes}")
     true = word.type(TRUE_WORDS[dtype.name] & np.iinfo(word).max)
 

@@ -1,9 +1,10 @@
 """Scalar ``cvt``: between integers, between integers and floating types, and between floating types.
 
-Rules enforced here (PTX ISA, "Data Movement and Conversion Instructions: cvt"): the destination type comes first. A source
-may lie in a wider register (its low bits count), and an integer result is extended to a wider register by its own sign.
-Integers wrap without ``.sat`` and clamp with it; a floating value is always clamped to the integer's range. NaN becomes 0, or the
-highest bit alone if the source is f64 or the destination has 64 bits. Rounding is mandatory wherever a type could need it.
+Rules enforced here (PTX ISA, "Data Movement and Conversion Instructions: cvt"): the destination type comes first. A
+source may lie in a wider register (its low bits count), and an integer result is extended to a wider register by its
+own sign. Integers wrap without ``.sat`` and clamp with it; a floating value is always clamped to the integer's range.
+NaN becomes 0, or the highest bit alone if the source is f64 or the destination has 64 bits. Rounding is mandatory
+wherever a type could need it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""``cvt`` to and from packed types, and ``cvt.pack`` (PTX ISA, "Data Movement and Conversion Instructions: cvt, cvt.pack").
+"""``cvt`` to and from packed types, and ``cvt.pack`` (PTX ISA, "cvt", "cvt.pack").
 
-Rules enforced here: with two sources a, b the first goes to the upper half of the result. The 8-, 6- and 4-bit types demand ``.satfinite``
-(UE8M0 may go without), hold one value a byte (e2m1x2: a nibble), and are read back exactly into f16x2 or bf16x2. Narrow registers (.b8) hold e2m1x2.
+Rules enforced here: with two sources a, b the first goes to the upper half of the result. The 8-, 6- and 4-bit types
+demand ``.satfinite`` (UE8M0 may go without), hold one value a byte (e2m1x2: a nibble), and are read back exactly into
+f16x2 or bf16x2. Narrow registers (.b8) hold e2m1x2.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _half_bits(type_: PtxType) -> int:
     return type_.bits // 2
 
 
-def _join(upper: Array, lower: Array, type_: PtxType) -> Array:
+def _join(upper: Array, lower: Array, type_: PtxType) -> Any:
     """Two codes as one packed word."""
     word = type_.dtype.type
     return (upper.astype(type_.dtype) << word(_half_bits(type_))) | lower.astype(type_.dtype)
@@ -88,7 +89,7 @@ def _halves(words: Array) -> tuple[Array, Array]:
 def _from_packed(dst: PtxType, read: Function, how: Narrowing) -> Function:
     convert = narrowing.to(_element(dst), how)
 
-    def apply(words: Array) -> Array:
+    def apply(words: Array) -> Any:
         upper, lower = _halves(words)
         return _join(convert(read(upper)), convert(read(lower)), dst)
 
@@ -118,14 +119,15 @@ def bf16_to_scales(mode: Rounding, satfinite: bool, dst: PtxType) -> Function:
 # ---------------------------------------------------------------------- back
 def _decode_table(name: str, encode: Function) -> Array:
     """16-bit words of every code of a format."""
-    return np.asarray(encode(decode_to_float64(np.arange(256), name).astype(np.float32)))
+    words: Array = encode(decode_to_float64(np.arange(256), name).astype(np.float32))
+    return words
 
 
 def _unpack(src: PtxType, table: Array) -> Function:
     bits = _half_bits(src)
     mask = src.dtype.type((1 << bits) - 1)
 
-    def apply(words: Array) -> Array:
+    def apply(words: Array) -> Any:
         upper, lower = table[words >> src.dtype.type(bits)], table[words & mask]
         return (upper.astype(np.uint32) << np.uint32(16)) | lower
 

@@ -1,7 +1,7 @@
 """Integer ``div`` and ``rem`` (PTX ISA, "Integer Arithmetic Instructions").
 
-Rules enforced here: quotients truncate towards zero, and a remainder has the sign of the dividend. MININT / -1 wraps to
-MININT. The document leaves division by zero to the machine; the model gives what ``ZERO_DIVISOR`` says.
+Rules enforced here: quotients truncate towards zero, and a remainder has the sign of the dividend. MININT / -1 wraps
+to MININT. The document leaves division by zero to the machine; the model gives what ``ZERO_DIVISOR`` says.
 """
 
 from __future__ import annotations

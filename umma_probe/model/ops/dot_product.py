@@ -47,6 +47,6 @@ def dp4a(atype: str, btype: str) -> Callable[..., Any]:
 )
 def dp2a(half: int, atype: str, btype: str) -> Callable[..., Any]:
     """Two products of a half-word and a byte."""
-    return lambda a, b, c: (
-        ((_parts(a, atype, 2) * _parts(b, btype, 1)[:, half : half + 2]).sum(axis=1) + c).astype(c.dtype)
+    return lambda a, b, c: ((_parts(a, atype, 2) * _parts(b, btype, 1)[:, half : half + 2]).sum(axis=1) + c).astype(
+        c.dtype
     )

@@ -33,7 +33,9 @@ ORDER = (documented("Floating Point Instructions: min"), documented("Floating Po
 SIGN = (
     documented("Floating Point Instructions: abs"),
     documented("Floating Point Instructions: neg"),
-    assumed("Floating Point Instructions: neg", "NaN is unspecified: canonical as on an H200; a B200 run would settle it"),
+    assumed(
+        "Floating Point Instructions: neg", "NaN is unspecified: canonical as on an H200; a B200 run would settle it"
+    ),
 )
 COPYSIGN = (documented("Floating Point Instructions: copysign"),)
 TESTP = (documented("Floating Point Instructions: testp"),)
@@ -62,7 +64,7 @@ def _ordered(opcode: str, *, nan: bool) -> Function:
 
 
 def _xorsign(order: Function) -> Function:
-    def apply(a: Array, b: Array) -> Array:
+    def apply(a: Array, b: Array) -> Any:
         magnitude = order(np.abs(a), np.abs(b))
         signed = np.where(np.signbit(a) != np.signbit(b), -magnitude, magnitude)
         return np.where(np.isnan(magnitude), magnitude, signed)
@@ -73,7 +75,7 @@ def _xorsign(order: Function) -> Function:
 def _f64_order(order: Function) -> Function:
     with_nan = f64_function(order)
 
-    def apply(a: Array, b: Array) -> Array:
+    def apply(a: Array, b: Array) -> Any:
         both = np.isnan(a) & np.isnan(b)
         return np.where(both, with_nan(a, b), order(a, b)) if both.any() else order(a, b)
 
@@ -162,7 +164,9 @@ def _half_sign(opcode: str, type_: PtxType, *, ftz: bool) -> Function:
         words = form.lanes(register)
         if ftz:
             words = form.round(form.flush(form.values(words)))
-        return form.register(np.where(np.isnan(form.values(words)), HALF_NAN, words & ~sign if opcode == "abs" else words ^ sign))
+        return form.register(
+            np.where(np.isnan(form.values(words)), HALF_NAN, words & ~sign if opcode == "abs" else words ^ sign)
+        )
 
     return apply
 
@@ -196,7 +200,7 @@ def copysign(type: PtxType) -> Function:
 
 
 # ---------------------------------------------------------------------- testp
-def _tiny(a: Array) -> Array:
+def _tiny(a: Array) -> Any:
     return np.abs(a) < np.finfo(a.dtype).tiny
 
 

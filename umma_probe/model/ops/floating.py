@@ -1,8 +1,9 @@
 """f32, f32x2 and f64 arithmetic (PTX ISA, "Floating Point Instructions").
 
-Rules enforced here: results are rounded once, as the modifier says (to nearest even without one); ``fma`` and ``mad`` with
-a rounding modifier do not round the product. NaN, ``.ftz`` and ``.sat`` are those of ``model/rounding.py``. A packed
-type works on each half. ``add sub fma`` with a third type (``add.f32.bf16``) widen the 16-bit operands exactly.
+Rules enforced here: results are rounded once, as the modifier says (to nearest even without one); ``fma`` and ``mad``
+with a rounding modifier do not round the product. NaN, ``.ftz`` and ``.sat`` are those of ``model/rounding.py``. A
+packed type works on each half. ``add sub fma`` with a third type (``add.f32.bf16``) widen the 16-bit operands
+exactly.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 Function: TypeAlias = "Callable[..., Any]"
 
-ARITHMETIC = tuple(
-    documented(f"Floating Point Instructions: {name}") for name in ("add", "sub", "mul", "fma", "mad")
-)
+ARITHMETIC = tuple(documented(f"Floating Point Instructions: {name}") for name in ("add", "sub", "mul", "fma", "mad"))
 DIVISION = tuple(documented(f"Floating Point Instructions: {name}") for name in ("div", "rcp", "sqrt"))
 MIXED = tuple(documented(f"Mixed Precision Floating Point Instructions: {name}") for name in ("add", "sub", "fma"))
 
@@ -32,7 +31,7 @@ MIXED = tuple(documented(f"Mixed Precision Floating Point Instructions: {name}")
 def pairs(function: Function) -> Function:
     """Apply a function of f32 arrays to each half of 64-bit words."""
 
-    def packed(*words: Array) -> Array:
+    def packed(*words: Array) -> Any:
         return function(*(np.ascontiguousarray(w).view(np.float32) for w in words)).view(np.uint64)
 
     return packed
@@ -54,9 +53,7 @@ def _register(opcode: str, count: int, f32: Callable[[Rounding], F32Core], f64: 
     def scalar(rounding: Rounding | None, ftz: bool, sat: bool) -> Function:
         return build(rounding, ftz, sat)
 
-    @alu(
-        f"{opcode}.{{{mode}}}.{{ftz?}}.f32x2", operands=("f32x2",) * (count + 1), rounding=Rounding, refs=ARITHMETIC
-    )
+    @alu(f"{opcode}.{{{mode}}}.{{ftz?}}.f32x2", operands=("f32x2",) * (count + 1), rounding=Rounding, refs=ARITHMETIC)
     def packed(rounding: Rounding | None, ftz: bool) -> Function:
         return pairs(build(rounding, ftz, False))
 

@@ -1,7 +1,8 @@
 """f16, bf16 and their packed forms (PTX ISA, "Half Precision Floating Point Instructions").
 
-Rules enforced here: each result is rounded once, to nearest even; NaN is 0x7fff; ``.ftz`` (f16) flushes subnormal inputs and results to
-zeros of their sign; ``.sat`` clamps to [0, 1]; ``.relu`` gives +0 for negative results and keeps NaN.
+Rules enforced here: each result is rounded once, to nearest even; NaN is 0x7fff; ``.ftz`` (f16) flushes subnormal
+inputs and results to zeros of their sign; ``.sat`` clamps to [0, 1]; ``.relu`` gives +0 for negative results and
+keeps NaN.
 
 Values are computed as float64, where a product of two is exact, and a sum to odd can be rounded once more.
 """
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 Function: TypeAlias = "Callable[..., Any]"
 
 HALF = tuple(
-    documented(f"Half Precision Floating Point Instructions: {name}") for name in ("add", "sub", "mul", "fma", "neg", "abs")
+    documented(f"Half Precision Floating Point Instructions: {name}")
+    for name in ("add", "sub", "mul", "fma", "neg", "abs")
 )
 F16 = "f16 f16x2"
 BF16 = "bf16 bf16x2"

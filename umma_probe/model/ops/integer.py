@@ -1,8 +1,8 @@
 """Integer addition, multiplication, minimum and maximum (PTX ISA, "Integer Arithmetic Instructions").
 
-Rules enforced here: results wrap modulo 2^n; ``.sat`` (only ``.s32``) clamps to MININT..MAXINT; ``.wide`` gives twice the
-width; ``.hi`` is the upper half of the full product; ``mul24`` multiplies the low 24 bits and gives bits 0-31 or 16-47 of the product.
-Packed 16-bit types work on each half. ``.relu`` clamps negative results to 0.
+Rules enforced here: results wrap modulo 2^n; ``.sat`` (only ``.s32``) clamps to MININT..MAXINT; ``.wide`` gives twice
+the width; ``.hi`` is the upper half of the full product; ``mul24`` multiplies the low 24 bits and gives bits 0-31 or
+16-47 of the product. Packed 16-bit types work on each half. ``.relu`` clamps negative results to 0.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def halves(function: Function, type_: PtxType) -> Function:
     """Apply a function of 16-bit arrays to each half of packed 32-bit words."""
     half = np.dtype(np.int16 if type_.name == "s16x2" else np.uint16)
 
-    def packed(*words: Array) -> Array:
+    def packed(*words: Array) -> Any:
         return function(*(np.ascontiguousarray(w).view(half) for w in words)).view(np.uint32)
 
     return packed
@@ -52,7 +52,7 @@ def halves(function: Function, type_: PtxType) -> Function:
 def _saturated(function: Function) -> Function:
     """A function of 32-bit signed arrays computed in 64 bits and clamped."""
 
-    def clamped(*values: Array) -> Array:
+    def clamped(*values: Array) -> Any:
         wide = function(*(v.astype(np.int64) for v in values))
         return np.clip(wide, _INT32.min, _INT32.max).astype(np.int32)
 
@@ -98,20 +98,20 @@ def high_product(type_: PtxType) -> Function:
     wide, shift = _WIDE[type_.name].dtype.type, type_.bits
     narrow = type_.dtype
 
-    def high(a: Array, b: Array) -> Array:
+    def high(a: Array, b: Array) -> Any:
         return (np.multiply(a, b, dtype=wide) >> wide(shift)).astype(narrow)
 
     return high
 
 
-def _high_unsigned_64(a: Array, b: Array) -> Array:
+def _high_unsigned_64(a: Array, b: Array) -> Any:
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     a0, a1, b0, b1 = a & low, a >> half, b & low, b >> half
     middle = a1 * b0 + (a0 * b0 >> half)
     return a1 * b1 + (middle >> half) + (a0 * b1 + (middle & low) >> half)
 
 
-def _high_signed_64(a: Array, b: Array) -> Array:
+def _high_signed_64(a: Array, b: Array) -> Any:
     unsigned = _high_unsigned_64(a.astype(np.uint64), b.astype(np.uint64)).astype(np.int64)
     return unsigned - np.where(a < 0, b, 0) - np.where(b < 0, a, 0)
 
@@ -222,7 +222,7 @@ _ORDER = {"min": np.minimum, "max": np.maximum}
 
 
 def _register_order(opcode: str, function: Function) -> None:
-    def rectified(*values: Array) -> Array:
+    def rectified(*values: Array) -> Any:
         return np.maximum(function(*values), 0)
 
     alu(f"{opcode}.{{type}}", type=INTEGERS, refs=ORDER)(lambda type: function)

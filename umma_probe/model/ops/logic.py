@@ -1,8 +1,8 @@
 """Bitwise logic and shifts (PTX ISA, "Logic and Shift Instructions").
 
-Rules enforced here: ``shl`` and ``shr`` clamp their count to the width, so a large count gives 0, or copies of the sign for ``shr.s``;
-``shf`` takes its count modulo 32 (``.wrap``) or at most 32 (``.clamp``). Bit i of ``immLut`` is the result of ``lop3``
-where (a, b, c) have the bits of i, ``a`` the highest.
+Rules enforced here: ``shl`` and ``shr`` clamp their count to the width, so a large count gives 0, or copies of the
+sign for ``shr.s``; ``shf`` takes its count modulo 32 (``.wrap``) or at most 32 (``.clamp``). Bit i of ``immLut`` is
+the result of ``lop3`` where (a, b, c) have the bits of i, ``a`` the highest.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def shl(type: PtxType) -> Function:
     width, last = type.bits, type.bits - 1
     word = type.dtype.type
 
-    def shift(a: Array, count: Array) -> Array:
+    def shift(a: Array, count: Array) -> Any:
         shifted = a << (count & last).astype(word)
         large = count >= width
         return np.where(large, word(0), shifted) if large.any() else shifted
@@ -149,7 +149,7 @@ def shr(type: PtxType) -> Function:
     if type.signed:
         return lambda a, count: a >> np.minimum(count, last).astype(word)
 
-    def shift(a: Array, count: Array) -> Array:
+    def shift(a: Array, count: Array) -> Any:
         shifted = a >> (count & last).astype(word)
         large = count >= width
         return np.where(large, word(0), shifted) if large.any() else shifted
@@ -167,9 +167,7 @@ _COUNT: dict[str, Function] = {
 def shf_left(mode: Function) -> Function:
     """The upper word of b:a shifted left; a is the lower word."""
     half = np.uint64(32)
-    return lambda a, b, count: (
-        ((((b.astype(np.uint64) << half) | a) << mode(count)) >> half).astype(np.uint32)
-    )
+    return lambda a, b, count: ((((b.astype(np.uint64) << half) | a) << mode(count)) >> half).astype(np.uint32)
 
 
 @alu("shf.r.{mode}.b32", operands="u32 u32 u32 u32", mode=_COUNT, refs=SHIFT)

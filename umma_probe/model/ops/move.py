@@ -1,9 +1,9 @@
 """``mov``: copies, constants, special registers, addresses of variables, and packing and unpacking of ``{...}``.
 
-Rules enforced here (PTX ISA, "Data Movement and Conversion Instructions: mov"): a vector operand packs 2 or 4 parts into
-one scalar or unpacks them, the first part in the low bits; ``_`` throws a part away; braces around one operand mean
-nothing (NVIDIA's assembler takes them, and inline assembly has them). The address of a variable is in its own state
-space, not generic.
+Rules enforced here (PTX ISA, "Data Movement and Conversion Instructions: mov"): a vector operand packs 2 or 4 parts
+into one scalar or unpacks them, the first part in the low bits; ``_`` throws a part away; braces around one operand
+mean nothing (NVIDIA's assembler takes them, and inline assembly has them). The address of a variable is in its own
+state space, not generic.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """``selp`` and ``slct`` (PTX ISA, "Comparison and Selection Instructions").
 
-Rules enforced here: ``slct`` takes a for c >= 0 (so for -0, too), else b; a NaN counts as negative, and ``.ftz`` takes a subnormal c as zero.
+Rules enforced here: ``slct`` takes a for c >= 0 (so for -0, too), else b; a NaN counts as negative, and ``.ftz``
+takes a subnormal c as zero.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.model.machine import Machine
 from umma_probe.model.launch import LaunchConfig
+from umma_probe.model.machine import Machine
 from umma_probe.model.values import TYPES
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def run(
 ) -> Outcome:
     """Run ``body`` once per row of the inputs (one thread each) and return the output registers.
 
-    :param outputs: name to PTX type; ``pred`` gives bool, ``b128`` an (n, 2) array, ``bf16`` and packed types raw words.
+    :param outputs: name to PTX type; ``pred`` gives bool, ``b128`` an (n, 2) array, bf16 and packed types words.
     :param declarations: PTX lines before the body, for instance shared variables or scratch registers.
     :param module: PTX lines before the kernel, for instance module variables.
     :param block: threads a CTA; by default the smallest multiple of 32 that holds all rows, at most 256.
