@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from umma_probe.errors import DeviceError, IllegalProgram, UndefinedBehavior
+from umma_probe.errors import DeviceError, IllegalProgram, PtxSyntaxError, UndefinedBehavior
 from umma_probe.model.waits import Resume, Wait
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from umma_probe.model.frame import Frame
+    from umma_probe.model.program import Program, Step
     from umma_probe.model.strands import Strand
 
+ONE_GROUP_REF = documented("tcgen05.mma, .cta_group", "all tcgen05 instructions of a kernel have the same value")
 REF = documented("Issue granularity of tcgen05 operations", "cta_group::2: the peer CTA should be active")
 
 
@@ -44,7 +46,6 @@ def cta_slots(f: Frame, cta_group: int, thread: int, what: str) -> tuple[int, ..
 
 @dataclass(eq=False)
 class _Meeting:
-    what: str
     values: tuple[int, ...]
     strands: dict[int, Strand] = field(default_factory=dict)
     """CTA slot to the warp that takes part."""
@@ -58,7 +59,7 @@ class PairMeetings:
     """
 
     def __init__(self) -> None:
-        self._meetings: dict[int, _Meeting] = {}
+        self._meetings: dict[tuple[int, str], _Meeting] = {}
         self._outcomes: dict[Strand, int] = {}
 
     def outcome(self, strand: Strand) -> int | None:
@@ -75,10 +76,10 @@ class PairMeetings:
             return None
         launch = f.launch
         own = strand.warp // launch.cta_warps
-        meeting = self._meetings.setdefault(slots[0], _Meeting(what, values))
-        if (meeting.what, meeting.values) != (what, values):
-            f.fault(UndefinedBehavior, f"{what}{values} meets {meeting.what}{meeting.values} of the peer CTA; one warp "
-                    "of each CTA must perform the same instruction", ref=str(REF))  # fmt: skip
+        meeting = self._meetings.setdefault((slots[0], what), _Meeting(values))
+        if meeting.values != values:
+            f.fault(UndefinedBehavior, f"{what} with cta_group::2: operands are {values} here and {meeting.values} in "
+                    "the peer CTA; one warp of each CTA must perform the same instruction", ref=str(REF))  # fmt: skip
         if meeting.strands.setdefault(own, strand) is not strand:
             f.fault(UndefinedBehavior, f"{what} with cta_group::2: a second warp of {launch.cta_name(own)} takes part; "
                     "one warp of each CTA must", ref=str(REF))  # fmt: skip
@@ -87,15 +88,42 @@ class PairMeetings:
         peer = launch.cta_name(slots[0] + slots[1] - own)
         return Wait(Resume.RETRY, lambda: f"{what} with cta_group::2: no warp of the peer {peer} has come")
 
-    def part(self, f: Frame, strand: Strand, slots: tuple[int, ...], outcome: int) -> None:
+    def part(self, f: Frame, strand: Strand, slots: tuple[int, ...], what: str, outcome: int) -> None:
         """The instruction is done: let the other side go on."""
         if len(slots) == 1:
             return
-        for other in self._meetings.pop(slots[0]).strands.values():
+        for other in self._meetings.pop((slots[0], what)).strands.values():
             if other is not strand:
                 self._outcomes[other] = outcome
                 f.launch.scheduler.wake(other)
 
     def clear(self, slot: int) -> None:
         """A new CTA takes the slot."""
-        self._meetings.pop(slot - slot % 2, None)
+        for key in [key for key in self._meetings if key[0] == slot - slot % 2]:
+            del self._meetings[key]
+
+
+def check_one_cta_group(program: Program) -> None:
+    """All tcgen05 instructions of a kernel have the same ``.cta_group``; NVIDIA's assembler refuses a mix.
+
+    :raises PtxSyntaxError: they have not.
+    """
+    first: Step | None = None
+    for step in program.steps:
+        group = _group_of(step)
+        if group is None:
+            continue
+        if first is None:
+            first = step
+        elif group != _group_of(first):
+            place = program.where(first.pc)
+            raise PtxSyntaxError(
+                f"{step.instruction.text}: has .{group}, must have .{_group_of(first)} as the first tcgen05 "
+                f"instruction of the kernel (line {place.line})", where=program.where(step.pc), ref=str(ONE_GROUP_REF)
+            )  # fmt: skip
+
+
+def _group_of(step: Step) -> str | None:
+    if step.instruction.opcode != "tcgen05":
+        return None
+    return next((word for word in step.instruction.modifiers if word.startswith("cta_group::")), None)

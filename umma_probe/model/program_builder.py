@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from umma_probe.errors import NotModelled, PtxSyntaxError, UmmaProbeError, Where
 from umma_probe.model.awaiting import await_loads
 from umma_probe.model.control_flow import immediate_post_dominators
+from umma_probe.model.cta_pair import check_one_cta_group
 from umma_probe.model.decode import Control, Executor, Operation, find_operation
 from umma_probe.model.intrinsics import intrinsic
 from umma_probe.model.operands import Operands, SlotTable
@@ -76,6 +77,7 @@ class ProgramBuilder:
         entry_function = functions[0]
         program = Program(entry, self.file, self.lines, self.module.files, steps, table, layout,
                           entry_function.params, entry_function.directives)  # fmt: skip
+        check_one_cta_group(program)
         _add_control_flow(program, scopes)
         await_loads(program)
         return program

@@ -108,7 +108,7 @@ def _allocate(f: Frame, strand: Strand, slots: tuple[int, ...], columns: int) ->
         return wait
     base = _placed(f, lambda: tmem.allocate(slots, columns))
     if base is not None:
-        tmem.pairs.part(f, strand, slots, base)
+        tmem.pairs.part(f, strand, slots, "tcgen05.alloc", base)
         launch.progress += 1
         return base
     owned = int(tmem.allocated[slots[0]].sum())
@@ -148,7 +148,7 @@ def dealloc(ops: Operands, group: CtaGroup) -> Executor:
         _settle(launch, slots, int(f.threads[0]))
         for waiting, reason in _placed(f, lambda: tmem.deallocate(slots, taddr, columns)):
             launch.scheduler.wake(waiting, reason)
-        tmem.pairs.part(f, strand, slots, taddr)
+        tmem.pairs.part(f, strand, slots, "tcgen05.dealloc", taddr)
         launch.progress += 1
         return None
 
