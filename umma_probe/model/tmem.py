@@ -2,8 +2,9 @@
 
 An address is ``lane << 16 | column``. Allocation goes by columns: a power of two from 32 to 512, all lanes (PTX
 ISA, "tcgen05.alloc"). A CTA is alone on its multiprocessor in the model unless told otherwise, so a full Tensor
-Memory blocks only behind the CTA's own allocations. Every cell knows whether it was ever written, and by which
-step.
+Memory blocks only behind the CTA's own allocations. Every cell knows whether it was written since its columns were
+allocated, and by which step. Contents outlive ``dealloc`` until the columns are allocated again, so a snapshot after
+the kernel shows what it computed.
 """
 
 from __future__ import annotations
@@ -111,6 +112,8 @@ class TensorMemory:
             if not any(self.allocated[slot, base : base + columns].any() for slot in slots):
                 for slot, state in zip(slots, states, strict=True):
                     self.allocated[slot, base : base + columns] = True
+                    self.words[slot, :, base : base + columns] = POISON
+                    self.written[slot, :, base : base + columns] = False
                     state.blocks[base] = state.last_size = columns
                 return base
         return None
@@ -131,10 +134,7 @@ class TensorMemory:
                     ref=str(ALLOC_REF),
                 )
             del state.blocks[taddr]
-            columns_freed = slice(taddr, taddr + columns)
-            self.allocated[slot, columns_freed] = False
-            self.words[slot, :, columns_freed] = POISON
-            self.written[slot, :, columns_freed] = False
+            self.allocated[slot, taddr : taddr + columns] = False
             waiting, state.waiting = state.waiting, []
             woken += [item for item in waiting if item not in woken]
         return woken
