@@ -10,6 +10,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 #define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
 
 constexpr u32 TMEM_LANES = 128;
 constexpr u32 TMEM_COLUMNS = 512;
@@ -30,6 +31,13 @@ DEVICE bool elect_sync() {
 
 // Orders this thread's ordinary accesses to shared memory before those that tensor core and TMA make later.
 DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+DEVICE uint4 ld_shared_v4(u32 smem) {
+  uint4 words;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w) : "r"(smem) : "memory");
+  return words;
+}
 
 DEVICE void st_shared_v4(u32 smem, const u32 (&words)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"

@@ -1,7 +1,9 @@
-// Fill all of Tensor Memory with a sentinel, and read all of it back. For CTAs of 128 threads that own all 512 columns.
+// Fill all of Tensor Memory with a sentinel, and read all of it back; the same for shared memory. For CTAs of 128 threads
+// that own all 512 columns.
 #pragma once
 
 #include "common.cuh"
+#include "steps.cuh"
 
 // Says where it was put, and is a NaN that no MMA makes: negative, as an f32 and (low half) as an f16. The 1 keeps the
 // low half a NaN in column 0, and no sentinel is all ones.
@@ -16,7 +18,35 @@ DEVICE void fill_with_sentinel(u32 tmem) {
     for (u32 i = 0; i < 32; ++i) words[i] = sentinel(lane, column + i);
     tcgen05_st_32x32b(tmem + tmem_address(warp_lane, column), words);
   }
-  tcgen05_wait_st();  // stores are asynchronous: done only now
+  if (kept(WAIT_ST)) tcgen05_wait_st();  // stores are asynchronous: done only now
+}
+
+DEVICE void fill_with_zero(u32 tmem) {
+  const u32 warp_lane = threadIdx.x / WARP * WARP;
+  const u32 zeros[32] = {};
+#pragma unroll 1
+  for (u32 column = 0; column < TMEM_COLUMNS; column += 32) {
+    tcgen05_st_32x32b(tmem + tmem_address(warp_lane, column), zeros);
+  }
+  if (kept(WAIT_ST)) tcgen05_wait_st();
+}
+
+// A pattern that tells 16-byte chunks apart. As elements of any type it is small and finite: what an MMA reads here by
+// mistake is known, and no NaN hides it. Bytes, in turn: chunk % 64, 0x40.
+DEVICE void fill_shared(u32 smem, u32 bytes) {
+#pragma unroll 1
+  for (u32 i = threadIdx.x; i < bytes / 16; i += blockDim.x) {
+    const u32 word = 0x40004000u | i % 64 * 0x10001u;
+    const u32 words[4] = {word, word, word, word};
+    st_shared_v4(smem + 16 * i, words);
+  }
+}
+
+DEVICE void dump_shared(u32 smem, u32 bytes, u32* out) {
+#pragma unroll 1
+  for (u32 i = threadIdx.x; i < bytes / 16; i += blockDim.x) {
+    reinterpret_cast<uint4*>(out)[i] = ld_shared_v4(smem + 16 * i);
+  }
 }
 
 // Shapes of tcgen05.ld as types. One instruction reads `lanes` lanes; with R registers that is 32 * R / lanes columns.
@@ -26,6 +56,10 @@ DEVICE void fill_with_sentinel(u32 tmem) {
     template <int R>                                                \
     static __device__ __forceinline__ void load(u32 taddr, u32 (&r)[R]) { \
       tcgen05_ld_##shape(taddr, r);                                 \
+    }                                                               \
+    template <int R>                                                \
+    static __device__ __forceinline__ void store(u32 taddr, const u32 (&r)[R]) { \
+      tcgen05_st_##shape(taddr, r);                                 \
     }                                                               \
   };
 LOAD_SHAPE(32x32b, 32)
@@ -47,15 +81,23 @@ DEVICE void store_registers(u32* out, const u32 (&r)[R]) {
 
 // Reads all lanes and columns and writes the raw registers: out[instruction][warp][thread][register]. Which cell a
 // register came from is for the reader to say. 16-lane shapes take two instructions for the same columns: lower half first.
+// Other values of `first_column` and `lane_step` read the wrong cells, for planted faults.
 template <class Shape, int R>
-DEVICE void dump_registers(u32 tmem, u32* out) {
+DEVICE void dump_registers(u32 tmem, u32* out, u32 first_column = 0, u32 lane_step = 16) {
   constexpr u32 columns = 32 * R / Shape::lanes, halves = 32 / Shape::lanes;
   const u32 warp_lane = threadIdx.x / WARP * WARP;
 #pragma unroll 1
   for (u32 i = 0; i < TMEM_COLUMNS / columns * halves; ++i) {
     u32 registers[R];
-    Shape::load(tmem + tmem_address(warp_lane + i % halves * 16, i / halves * columns), registers);
-    tcgen05_wait_ld();  // the registers hold nothing before this
+    const u32 column = min(i / halves * columns + first_column, TMEM_COLUMNS - columns);
+    const u32 taddr = tmem + tmem_address(warp_lane + i % halves * lane_step, column);
+    Shape::load(taddr, registers);
+    if constexpr (kept(WAIT_LD)) {
+      tcgen05_wait_ld();  // the registers hold nothing before this
+    } else {              // the fault: the cells are handed on, and overwritten, while the load may be under way
+      const u32 next[R] = {};
+      Shape::store(taddr, next);
+    }
     store_registers(out + (i * blockDim.x + threadIdx.x) * R, registers);
   }
 }

@@ -10,7 +10,7 @@
 enum Swizzle : u32 { SWIZZLE_NONE = 0, SWIZZLE_128B_BASE32B = 1, SWIZZLE_128B = 2, SWIZZLE_64B = 4, SWIZZLE_32B = 6 };
 enum Major : u32 { K_MAJOR = 0, MN_MAJOR = 1 };
 
-// What the host decides about one operand; 32 bytes, passed by value.
+// What the host decides about one operand; 40 bytes, passed by value.
 struct Operand {
   u64 desc;    // shared-memory descriptor without its start address
   u32 smem;    // where it begins in dynamic shared memory, bytes
@@ -19,6 +19,8 @@ struct Operand {
   u32 lbo;     // leading byte offset: as in the descriptor
   u32 sbo;     // stride byte offset: as in the descriptor
   u32 panel;   // swizzled K-major: bytes from one row width of K to the next (no descriptor knows it)
+  u32 phase;   // bytes by which the swizzle pattern is displaced: 0, or a planted fault
+  u32 unused;
 };
 
 template <int BITS> struct CodeOf { typedef u8 type; };
@@ -40,7 +42,8 @@ template <Swizzle MODE>
 DEVICE u32 k_major_address(const Operand& op, u32 base, u32 row, u32 byte) {
   constexpr u32 width = ROW_BYTES<MODE>;
   const u32 next_width = MODE == SWIZZLE_NONE ? op.lbo : op.panel;
-  return swizzled<MODE>(base + byte / width * next_width + row / 8 * op.sbo + row % 8 * width + byte % width);
+  const u32 smem = base + byte / width * next_width + row / 8 * op.sbo + row % 8 * width + byte % width;
+  return swizzled<MODE>(smem - op.phase) + op.phase;
 }
 
 // MN-major: `byte` counts along M or N. Eight k (four of 32 bits) are together; without swizzle LBO and SBO swap roles.
@@ -49,7 +52,8 @@ DEVICE u32 mn_major_address(const Operand& op, u32 base, u32 k, u32 byte) {
   constexpr u32 width = ROW_BYTES<MODE>, k_rows = MODE == SWIZZLE_128B_BASE32B ? 4 : 8;
   const u32 next_width = MODE == SWIZZLE_NONE ? op.sbo : op.lbo;
   const u32 next_k = MODE == SWIZZLE_NONE ? op.lbo : op.sbo;
-  return swizzled<MODE>(base + byte / width * next_width + k / k_rows * next_k + k % k_rows * width + byte % width);
+  const u32 smem = base + byte / width * next_width + k / k_rows * next_k + k % k_rows * width + byte % width;
+  return swizzled<MODE>(smem - op.phase) + op.phase;
 }
 
 // Bytes from the start of the operand to what MMA number `tile` along K reads. A dense MMA takes 32 bytes of K.
@@ -106,21 +110,22 @@ DEVICE int a_row_of_lane(u32 lane, u32 m, bool ws, u32 lane_base) {
 }
 
 // Stages codes[rows][k] in Tensor Memory: one MMA reads 8 columns. Elements narrower than 8 bits take 8 each: 4-bit ones
-// bits 2-5, 6-bit ones bits 0-5.
-template <int BITS>
+// bits 2-5, 6-bit ones bits 0-5. UNPACKED gives each element a column of its own, which no MMA wants: a planted fault.
+template <int BITS, int UNPACKED = 0>
 DEVICE void stage_in_tmem(u32 taddr, int row, const typename CodeOf<BITS>::type* codes, u32 k, u32 tiles) {
-  constexpr int container = BITS < 8 ? 8 : BITS, first = BITS == 4 ? 2 : 0, tile_k = 256 / container;
+  constexpr int container = UNPACKED ? 32 : BITS < 8 ? 8 : BITS, first = BITS == 4 ? 2 : 0;
+  constexpr int per_8_columns = 256 / container;
   const u32 lane = threadIdx.x, warp_lane = lane / WARP * WARP;
 #pragma unroll 1
   for (u32 tile = 0; tile < tiles; ++tile) {
     u32 words[8];
     if (row >= 0) {
-      pack<BITS, tile_k, container, first>(codes + row * k + tile * tile_k, 1, words);
+      pack<BITS, per_8_columns, container, first>(codes + row * k + tile * per_8_columns, 1, words);
     } else {
 #pragma unroll
       for (u32 i = 0; i < 8; ++i) words[i] = sentinel(lane, (taddr & 0xffff) + 8 * tile + i);
     }
     tcgen05_st_32x32b(taddr + tmem_address(warp_lane, 8 * tile), words);
   }
-  tcgen05_wait_st();  // stores are asynchronous: done only now
+  if (kept(WAIT_ST)) tcgen05_wait_st();  // stores are asynchronous: done only now
 }

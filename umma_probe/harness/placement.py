@@ -21,7 +21,7 @@ PATTERN_BYTES = 1024
 """Every operand starts on this boundary, so that any swizzle pattern starts with it."""
 
 OPERAND_STRUCT = np.dtype(
-    [("desc", "<u8"), *((name, "<u4") for name in ("smem", "rows", "tile_k", "lbo", "sbo", "panel"))]
+    [("desc", "<u8"), *((name, "<u4") for name in ("smem", "rows", "tile_k", "lbo", "sbo", "panel", "phase", "unused"))]
 )
 """``struct Operand`` of ``probes/operands.cuh``."""
 
@@ -46,6 +46,8 @@ class SmemPlacement:
     sbo: int
     panel: int
     size: int
+    phase: int = 0
+    """Bytes by which the swizzle pattern is displaced: 0, or a planted fault."""
 
     @property
     def desc(self) -> int:
@@ -54,7 +56,7 @@ class SmemPlacement:
 
     def struct(self, smem: int) -> bytes:
         """The kernel's argument, for an operand that begins at byte ``smem`` of dynamic shared memory."""
-        row = (self.desc, smem, self.rows, self.tile_k, self.lbo, self.sbo, self.panel)
+        row = (self.desc, smem, self.rows, self.tile_k, self.lbo, self.sbo, self.panel, self.phase, 0)
         return np.array([row], OPERAND_STRUCT).tobytes()
 
     def defines(self, operand: str) -> dict[str, str]:

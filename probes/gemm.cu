@@ -1,0 +1,73 @@
+// D = A * B, with everything in view: shared and Tensor Memory hold known patterns before, and all of both is read back.
+//
+// Compile-time choices (-D): those of gemm.cuh, FILL (what Tensor Memory holds before), and for each of the two readbacks
+// LOAD_SHAPE_i, REGISTERS_i. One CTA of 128 threads.
+#include "common.cuh"
+#include "dump.cuh"
+#include "gemm.cuh"
+
+enum Fill { FILL_SENTINEL, FILL_ZERO, FILL_STALE };
+
+// How a readback addresses Tensor Memory: at its own columns and lanes, unless a fault is planted.
+struct Reading {
+  u32 column;     // is added to every column, as far as there are columns
+  u32 lane_step;  // from the lower half of a warp's lanes to the upper one, for shapes of 16 lanes
+};
+
+extern "C" __global__ void __launch_bounds__(128)
+gemm(const ACode* a_codes,  // [m][k]
+     const BCode* b_codes,  // [n][k]
+     const ACode* a_before, const BCode* b_before,  // of the GEMM that leaves stale values behind
+     u32* dump_0, u32* dump_1,
+     u32* shared_dump,      // [0]: address of dynamic shared memory, [4...]: its bytes
+     u32 shared_bytes, u32 dumped_bytes,
+     const __grid_constant__ Gemm before,
+     const __grid_constant__ Gemm main,
+     Reading reading_0, Reading reading_1)
+{
+  extern __shared__ __align__(1024) u8 operands[];
+  __shared__ __align__(8) u64 mma_done;
+  __shared__ u32 tmem_slot;
+
+  const u32 warp = threadIdx.x / WARP, base = shared_address(operands), barrier = shared_address(&mma_done);
+
+  if (warp == 0) {
+    tcgen05_alloc(shared_address(&tmem_slot), TMEM_COLUMNS);
+    tcgen05_relinquish_alloc_permit();
+  }
+  if (threadIdx.x == 0) {
+    mbarrier_init(barrier, 1);
+    fence_mbarrier_init();
+  }
+  fill_shared(base, shared_bytes);
+  tcgen05_fence_before_thread_sync();  // the address is written before the others read it
+  __syncthreads();
+  tcgen05_fence_after_thread_sync();
+  const u32 tmem = tmem_slot;
+
+  fill_with_sentinel(tmem);
+#if FILL == FILL_ZERO
+  fill_with_zero(tmem);
+#endif
+  u32 parity = 0;
+#if FILL == FILL_STALE
+  multiply(before, a_before, b_before, base, tmem, barrier, parity++);
+  tcgen05_fence_before_thread_sync();
+  __syncthreads();  // nobody stages over operands that a warp still waits for
+  fill_shared(base, shared_bytes);
+  __syncthreads();
+#endif
+  multiply(main, a_codes, b_codes, base, tmem, barrier, parity);
+
+  dump_registers<JOIN(Load_, LOAD_SHAPE_0), REGISTERS_0>(tmem, dump_0, reading_0.column, reading_0.lane_step);
+  dump_registers<JOIN(Load_, LOAD_SHAPE_1), REGISTERS_1>(tmem, dump_1, reading_1.column, reading_1.lane_step);
+  if (threadIdx.x == 0) shared_dump[0] = base;
+  dump_shared(base, dumped_bytes, shared_dump + 4);
+
+  tcgen05_fence_before_thread_sync();  // every warp's tcgen05.ld comes before the deallocation
+  __syncthreads();
+  if (warp == 0) {
+    tcgen05_fence_after_thread_sync();
+    tcgen05_dealloc(tmem, TMEM_COLUMNS);
+  }
+}
