@@ -163,7 +163,7 @@ def store(ops: Operands, dim: int, mode: Access | None, hint: str | None) -> Exe
     "cp.reduce.async.bulk.tensor.{dim}.global.shared::cta.{operator}.{mode?}.bulk_group.{hint?}",
     refs=(REDUCE, RESTRICTIONS),
     dim=DIMS,
-    operator=REDUCTIONS,
+    operator=tuple(REDUCTIONS),
     mode={word: access for word, access in STORE_MODES.items() if access is not Access.ROWS},
     hint=HINT,
 )
