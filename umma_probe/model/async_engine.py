@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 SILENT = frozenset({"mma", "cp", "shift", "ld", "st"})
 """Operations whose completion wakes nobody: ``tcgen05.commit`` and ``tcgen05.wait`` ask for them."""
 
+EARLY_CHANCE = 0.25
+"""Under ``random``: how likely an operation happens at its issue, or one happens between two turns."""
+
 
 @dataclass(eq=False, slots=True)
 class AsyncOp:
@@ -100,14 +103,14 @@ class AsyncEngine:
         return len(self._pending)
 
     def submit(self, op: AsyncOp) -> AsyncOp:
-        """Take an operation; under ``eager`` it happens now."""
+        """Take an operation; under ``eager`` it happens now, under ``random`` it may."""
         op.serial = self._serial
         self._serial += 1
         if self.trace is not None:
             self.trace("issue", op)
         self._pending[op.serial] = op
         self.in_flight[op.kind] += 1
-        if self.eager:
+        if self.eager or self._by_chance():
             self.require((op,))
         return op
 
@@ -149,8 +152,11 @@ class AsyncEngine:
 
     def tick(self) -> None:
         """A moment between two turns of the scheduler: the random policy may complete something."""
-        if self.random is not None and self._pending and self.random.random() < 0.25:
+        if self._pending and self._by_chance():
             self.complete_one()
+
+    def _by_chance(self) -> bool:
+        return self.random is not None and self.random.random() < EARLY_CHANCE
 
     def complete_one(self) -> bool:
         """Nothing else can go on: complete one operation. False if none is in flight.

@@ -95,8 +95,19 @@ def expand_out(body: str) -> str:
     return re.sub(r"OUT\((\d+), ?(%\w+)\);?", store, body)
 
 
-def run(body: str, *, columns: int = 64, alloc: bool = True, pair: bool = False, cluster: int = 1, ctas: int | None = None,
-        policy: str = "eager", arch: str = "sm_100a", block: int = 128, registers: int = 140) -> Ran:  # fmt: skip
+def run(
+    body: str,
+    *,
+    columns: int = 64,
+    alloc: bool = True,
+    pair: bool = False,
+    cluster: int = 1,
+    ctas: int | None = None,
+    policy: str = "eager",
+    arch: str = "sm_100a",
+    block: int = 128,
+    registers: int = 140,
+) -> Ran:
     """Run a kernel of 128 threads a CTA; with ``alloc`` it allocates ``columns`` and frees them at its end."""
     ctas = ctas or cluster
     front, back = (ALLOC_PAIR, DEALLOC_PAIR) if pair else (ALLOC, DEALLOC)

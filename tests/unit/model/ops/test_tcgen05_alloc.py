@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tensor_kernels import ALLOC, ALLOC_PAIR, DEALLOC, DEALLOC_PAIR, run
 
-from umma_probe.errors import Deadlock, DeviceError, IllegalProgram, NotModelled, UndefinedBehavior, UmmaProbeError
+from umma_probe.errors import Deadlock, DeviceError, IllegalProgram, NotModelled, UmmaProbeError, UndefinedBehavior
 
 ALLOC_32 = "@%pw tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;\n"
 
@@ -53,7 +53,7 @@ def test_a_generic_address_works():
     (DEALLOC.format(columns=64), IllegalProgram, "allocated is nothing"),
     ("@%p0 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;", UndefinedBehavior,
      "1 of 32 lanes execute it"),
-    ("@%pw tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], %tid;", UndefinedBehavior, "must be uniform"),
+    ("@%pw tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], %tid;", UndefinedBehavior, "be uniform"),
     ("@%p0 exit;\n" + ALLOC_32, UndefinedBehavior, r"31 of 32 lanes execute it; all must \(1 have exited\)"),
     (ALLOC_PAIR.format(columns=32), IllegalProgram, "this CTA has no peer"),
 ])  # fmt: skip

@@ -146,7 +146,7 @@ LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [%z];\n"
     ("add.u32 %z, %base, 512;\n" + LD, DeviceError, "outside Tensor Memory", 0),
     ("add.u32 %z, %base, 0;\nsetp.eq.u32 %q1, %tid, 70;\n@%q1 " + LD, UndefinedBehavior, "1 of 32 lanes", 2),
     ("and.b32 %z, %tid, 1;\nadd.u32 %z, %base, %z;\n" + LD, UndefinedBehavior, "differs between the threads", 0),
-    ("add.u32 %z, %base, 64;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%z], {%r0};\n", DeviceError, "tcgen05.st touches", 0),
+    ("add.u32 %z, %base, 64;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%z], {%r0};\n", DeviceError, "st touches", 0),
 ])  # fmt: skip
 def test_address_rules(body: str, error: type[UmmaProbeError], text: str, warp: int):
     with pytest.raises(error, match=text) as caught:
@@ -211,7 +211,7 @@ def test_load_with_reduction():
     ran = run(body, columns=128, arch="sm_103a")
     lane = np.arange(128) << 16
     assert (ran.results[0, :5] == np.stack([lane + 3, lane + 6, lane + 6, lane + 10, lane + 7])).all()
-    with pytest.raises(IllegalProgram, match="tcgen05.ld.red on sm_100a"):
+    with pytest.raises(IllegalProgram, match="red on sm_100a"):
         run(body, columns=128)
 
 
