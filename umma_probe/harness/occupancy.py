@@ -44,11 +44,19 @@ class Observation:
     expected_m: IntArray
     expected_n: IntArray
     operand: BoolArray
+    fill: Words | None = None
+    """What the cells held before; None for the sentinel."""
 
     @cached_property
     def untouched(self) -> BoolArray:
-        """Cells that hold their own sentinel in all passes."""
-        return np.asarray((self.words == sentinel_words()).all(axis=0), np.bool_)
+        """Cells that hold in all passes what they held before: usually their own sentinel."""
+        fill = sentinel_words() if self.fill is None else self.fill
+        return np.asarray((self.words == fill).all(axis=0), np.bool_)
+
+    @staticmethod
+    def code(state: CellState) -> int:
+        """What ``states`` holds for a state."""
+        return _STATES.index(state)
 
     @cached_property
     def expected(self) -> BoolArray:
@@ -63,8 +71,8 @@ class Observation:
         conditions = [
             (self.operand & ~self.expected, CellState.OPERAND),
             (self.expected & right, CellState.RIGHT),
+            (self.expected & self.zero, CellState.ZERO),  # first: after a fill of zeros it is all that can be said
             (self.expected & self.untouched, CellState.MISSING),
-            (self.expected & self.zero, CellState.ZERO),
             (self.expected & named, CellState.MISPLACED),
             (self.expected, CellState.WRONG),
             (self.untouched, CellState.UNTOUCHED),
