@@ -1,4 +1,4 @@
-"""The model's tensor maps: every field survives, every rule of the driver is held, bytes that are no map are refused."""
+"""The model's tensor maps: every field survives, the driver's rules are held, bytes that are no map are refused."""
 
 from __future__ import annotations
 
