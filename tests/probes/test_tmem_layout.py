@@ -47,7 +47,7 @@ def test_shapes(kind: str, m: int, n: int, ws: bool, policy: str) -> None:
     [
         {"m": 128},
         {"m": 64},
-        {"m": 64, "lane": 16},
+        {"m": 64, "taddr_lane": 16},
         {"m": 64, "ws": True},
         {"m": 32, "ws": True, "kind": "tf32"},
         {"m": 128, "kind": "f8f6f4", "a_type": "e2m1", "b_type": "e3m2"},
@@ -81,7 +81,7 @@ def test_readbacks(readback: str) -> None:
 
 
 def test_columns_move_with_the_d_address() -> None:
-    report = layout(m=128, n=64, column=448)
+    report = layout(m=128, n=64, taddr_column=448)
     passes(report)
     assert report.occupancy is not None
     assert report.occupancy.written_columns == "448-511"

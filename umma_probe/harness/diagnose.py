@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.harness.fills import sentinel_origin
-from umma_probe.harness.occupancy import Observation, columns, lanes
+from umma_probe.harness.occupancy import Observation, place
 from umma_probe.record.schema import CellState, Diagnosis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from umma_probe.harness.occupancy import Words
+    from umma_probe.harness.occupancy import BoolArray, Words
 
 
 def diagnose_layout(
@@ -28,15 +28,17 @@ def diagnose_layout(
     :param readbacks: name and words (passes, lanes, columns) of each readback.
     :param recovered, expected: names of layouts.
     """
-    return (
-        _readback_mismatch(readbacks)
-        or _another_layout(observed, recovered, expected)
-        or _not_written(observed)
-        or _written_zero(observed)
-        or _misplaced(observed)
-        or _wrong_values(observed)
-        or _unexpected(observed)
-    )
+    if mismatch := _readback_mismatch(readbacks):
+        return mismatch
+    if another := _another_layout(observed, recovered, expected):
+        return another
+    causes = (_not_written, _written_zero, _misplaced, _wrong_values, _unexpected)
+    found = [diagnosis for cause in causes if (diagnosis := cause(observed))]
+    if not found:
+        return None
+    first, *others = found
+    first.evidence += [f"also: {other.evidence[0]}" for other in others]
+    return first
 
 
 def _readback_mismatch(readbacks: Sequence[tuple[str, Words]]) -> Diagnosis | None:
@@ -44,7 +46,7 @@ def _readback_mismatch(readbacks: Sequence[tuple[str, Words]]) -> Diagnosis | No
     differs = (words != other).any(axis=0)
     if not differs.any():
         return None
-    evidence = [f"{name} and {other_name} differ in {int(differs.sum())} cells, columns {columns(differs)}"]
+    evidence = [f"{name} and {other_name} differ in {_cells(differs)}: {place(differs)}"]
     lane, column = (int(index) for index in np.argwhere(differs)[0])
     for label, found in ((name, words), (other_name, other)):
         word = int(found[0, lane, column])
@@ -71,7 +73,7 @@ def _not_written(observed: Observation) -> Diagnosis | None:
         return None
     all_of_it = bool((missing == observed.expected).all())
     evidence = [f"{int(missing.sum())} of {int(observed.expected.sum())} expected cells still hold the sentinel: "
-                f"columns {columns(missing)}, lanes {lanes(missing)}"]  # fmt: skip
+                f"{place(missing)}"]  # fmt: skip
     if all_of_it:
         return Diagnosis("the MMA wrote nothing where D was expected", "certain", evidence)
     return Diagnosis("cells of D were not written", "certain", evidence)
@@ -82,7 +84,7 @@ def _written_zero(observed: Observation) -> Diagnosis | None:
     if not zero.any():
         return None
     evidence = [
-        f"{int(zero.sum())} cells were written, with zero: columns {columns(zero)}, lanes {lanes(zero)}",
+        f"{_cells(zero)} were written, with zero: {place(zero)}",
         "no operand is zero in this probe, so what was fetched for these elements is not what was staged",
     ]
     return Diagnosis("cells were written as zero: an operand has holes, the layout has none", "likely", evidence)
@@ -92,7 +94,7 @@ def _misplaced(observed: Observation) -> Diagnosis | None:
     misplaced = observed.at(CellState.MISPLACED)
     if not misplaced.any() or observed.at(CellState.WRONG).any():
         return None
-    evidence = [f"{int(misplaced.sum())} cells hold another element of D: columns {columns(misplaced)}"]
+    evidence = [f"{_cells(misplaced)} hold another element of D: {place(misplaced)}"]
     evidence += [
         f"lane {cell.lane}, column {cell.column}: expected {_pair(cell.expected)}, found {_pair(cell.actual)}"
         for cell in observed.cells().misplaced[:3]
@@ -109,7 +111,7 @@ def _wrong_values(observed: Observation) -> Diagnosis | None:
         axes.append("the row pass is right, so A was fetched as staged: look at B")
     if (observed.found_n[wrong] == observed.expected_n[wrong]).all():
         axes.append("the column pass is right, so B was fetched as staged: look at A")
-    evidence = [f"{int(wrong.sum())} cells name no element of D: columns {columns(wrong)}, lanes {lanes(wrong)}", *axes]
+    evidence = [f"{_cells(wrong)} name no element of D: {place(wrong)}", *axes]
     return Diagnosis("an operand was not fetched as it was staged (descriptor, swizzle, major-ness or type)", "likely",
                      evidence)  # fmt: skip
 
@@ -118,10 +120,13 @@ def _unexpected(observed: Observation) -> Diagnosis | None:
     unexpected = observed.at(CellState.UNEXPECTED)
     if not unexpected.any():
         return None
-    evidence = [
-        f"{int(unexpected.sum())} cells outside D changed: columns {columns(unexpected)}, lanes {lanes(unexpected)}"
-    ]
+    evidence = [f"{_cells(unexpected)} outside D changed: {place(unexpected)}"]
     return Diagnosis("something wrote outside the accumulator", "certain", evidence)
+
+
+def _cells(mask: BoolArray) -> str:
+    count = int(mask.sum())
+    return "1 cell" if count == 1 else f"{count} cells"
 
 
 def _pair(element: list[int] | None) -> str:

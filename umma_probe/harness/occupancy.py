@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from umma_probe.harness.fills import sentinel_words
 from umma_probe.record.schema import Cells, CellState, LaneRows, MisplacedCell, Occupancy
-from umma_probe.record.sets import format_set
+from umma_probe.record.sets import format_set, named_set
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -122,6 +122,12 @@ class Observation:
         words = [f"{int(word):#010x}" for word in self.words[:, lane, column]]
         expected, actual = element(self.expected_m, self.expected_n), element(self.found_m, self.found_n)
         return MisplacedCell(lane, column, expected, actual, words)
+
+
+def place(cells: BoolArray) -> str:
+    """Where such cells are, in words: ``columns 32-35, lanes 0-127``."""
+    in_column, in_lane = np.flatnonzero(cells.any(axis=0)), np.flatnonzero(cells.any(axis=1))
+    return f"{named_set('column', in_column)}, {named_set('lane', in_lane)}"
 
 
 def columns(cells: BoolArray) -> str:

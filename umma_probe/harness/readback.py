@@ -8,6 +8,7 @@ for the same columns, lower half first. Which cell a register came from is decid
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -50,16 +51,23 @@ class Readback:
 
     def words(self, dump: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
         """Tensor Memory, shape (128, 512), from a dump of ``dump_shape``."""
-        held = ldst_map(self.spec.shape, self.spec.num)
-        instruction, warp, thread, register = np.indices(self.dump_shape, sparse=True)
-        lane = _PARTITION * warp + self.spec.shape.lanes * (instruction % self.halves) + held.lane[thread, register]
-        column = instruction // self.halves * self.columns + held.column[thread, register]
         words = np.zeros((TMEM_LANES, TMEM_COLUMNS), np.uint32)
-        words[np.broadcast_to(lane, dump.shape), np.broadcast_to(column, dump.shape)] = dump
+        words[_cells(self)] = dump
         return words
 
     def __str__(self) -> str:
         return str(self.spec)
+
+
+@lru_cache(maxsize=32)
+def _cells(readback: Readback) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Lane and column of every register of the dump."""
+    spec, shape = readback.spec, readback.dump_shape
+    held = ldst_map(spec.shape, spec.num)
+    instruction, warp, thread, register = np.indices(shape, sparse=True)
+    lane = _PARTITION * warp + spec.shape.lanes * (instruction % readback.halves) + held.lane[thread, register]
+    column = instruction // readback.halves * readback.columns + held.column[thread, register]
+    return np.broadcast_to(lane, shape), np.broadcast_to(column, shape)
 
 
 def parse_readbacks(text: str, first: str = "32x32b.x32") -> tuple[Readback, Readback]:

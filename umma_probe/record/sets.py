@@ -26,6 +26,14 @@ def format_set(numbers: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges(numbers))
 
 
+def named_set(noun: str, numbers: Iterable[int]) -> str:
+    """``column 3``, ``columns 0-31,36-47``, ``no column``."""
+    members = sorted({int(number) for number in numbers})
+    if not members:
+        return f"no {noun}"
+    return f"{noun}{'' if len(members) == 1 else 's'} {format_set(members)}"
+
+
 def parse_set(text: str) -> list[int]:
     """The members, ascending.
 

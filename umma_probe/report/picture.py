@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from umma_probe.errors import RecordError
 from umma_probe.record.schema import CellState, TmemRecord
-from umma_probe.record.sets import format_set, parse_set
+from umma_probe.record.sets import named_set, parse_set
 
 LANES_PER_ROW = 8
 _MARGIN = 8
@@ -118,7 +118,7 @@ def sentences(states: States, limit: int = 12) -> list[str]:
     edges = np.flatnonzero((states[:, 1:] != states[:, :-1]).any(axis=0)) + 1
     starts, ends = [0, *edges.tolist()], [*edges.tolist(), states.shape[1]]
     lines = [
-        f"columns {format_set(range(start, end))}: {_profile(states[:, start])}"
+        f"{named_set('column', range(start, end))}: {_profile(states[:, start])}"
         for start, end in zip(starts, ends, strict=True)
     ]
     if len(lines) > limit:
@@ -132,7 +132,7 @@ def _profile(column: States) -> str:
         everywhere = "" if present[0] is CellState.UNTOUCHED else " in all lanes"
         return WORDS[present[0]] + everywhere
     return ", ".join(
-        f"{WORDS[state]} in lanes {format_set(np.flatnonzero(column == state.value))}"
+        f"{WORDS[state]} in {named_set('lane', np.flatnonzero(column == state.value))}"
         for state in present
         if state is not CellState.UNTOUCHED
     )

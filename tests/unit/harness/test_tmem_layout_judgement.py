@@ -13,7 +13,7 @@ from umma_probe.report.picture import states_of
 
 DEFAULTS = {
     "m": 128, "n": 64, "kind": "f16", "a_type": None, "b_type": None, "d_type": None, "ws": False, "a_source": "smem",
-    "a_major": "k", "b_major": "k", "swizzle": None, "k_tiles": 1, "column": 0, "lane": 0,
+    "a_major": "k", "b_major": "k", "swizzle": None, "k_tiles": 1, "taddr_column": 0, "taddr_lane": 0,
     "readback": "32x32b.x32,32x32b.x32",
 }  # fmt: skip
 BIAS = sum((1, 2, 3, 4, 6)[k % 5] for k in range(16))
@@ -179,8 +179,8 @@ def test_states_survive_the_record() -> None:
     [
         ({"m": 96}, "m"),
         ({"n": 12}, "n"),
-        ({"column": 480}, "column"),
-        ({"lane": 16}, "lane"),
+        ({"taddr_column": 480}, "taddr_column"),
+        ({"taddr_lane": 16}, "taddr_lane"),
         ({"kind": "f8f6f4", "a_type": "e2m1", "a_major": "mn"}, "a_major"),
         ({"kind": "tf32", "a_major": "mn", "swizzle": "128B"}, "swizzle"),
         ({"a_source": "tmem", "a_major": "mn"}, "a_major"),

@@ -39,7 +39,7 @@ def test_sentences_say_what_is_where() -> None:
 
 def test_sentences_name_the_lanes_of_a_mixture() -> None:
     lines = sentences(states_of(tmem(("0-15", "R8 .504"), ("16-126", ".512"), ("127", "!8 .504"))))
-    assert lines[0] == "columns 0-7: unexpected in lanes 127, written in lanes 0-15"
+    assert lines[0] == "columns 0-7: unexpected in lane 127, written in lanes 0-15"
 
 
 def test_many_runs_are_cut_short() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from umma_probe.errors import ConfigError
 from umma_probe.harness.coding import CodedPass, coded_passes, decode_d, raw_codes
 from umma_probe.harness.diagnose import diagnose_layout
-from umma_probe.harness.occupancy import NOWHERE, Observation, columns, lanes
+from umma_probe.harness.occupancy import NOWHERE, Observation, place
 from umma_probe.harness.placement import SmemPlacement, default_swizzle, place_operand
 from umma_probe.harness.readback import Readback, parse_readbacks
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, passed
@@ -267,8 +267,8 @@ def observe(case: LayoutCase, passes: Sequence[CodedPass], words: Words) -> Obse
     expected_m, expected_n = np.full(shape, NOWHERE, np.int64), np.full(shape, NOWHERE, np.int64)
     if case.map is not None and case.taddr_column + case.d_columns <= TMEM_COLUMNS:
         m_at, n_at = case.map.inverse
-        place = slice(case.taddr_column, case.taddr_column + case.d_columns)
-        expected_m[:, place], expected_n[:, place] = m_at[0], n_at[0]
+        d_place = slice(case.taddr_column, case.taddr_column + case.d_columns)
+        expected_m[:, d_place], expected_n[:, d_place] = m_at[0], n_at[0]
     return Observation(
         words=words,
         zero=np.asarray((values == 0).all(axis=0)),
@@ -316,7 +316,7 @@ def _checks(case: LayoutCase, observed: Observation, words: Sequence[Words], rec
     differs = (words[0] != words[1]).any(axis=0)
     yield passed("readback", not differs.any(), f"{first} and {second} agree",
                  "agree" if not differs.any() else f"{int(differs.sum())} cells differ",
-                 f"columns {columns(differs)}, lanes {lanes(differs)}")  # fmt: skip
+                 place(differs))  # fmt: skip
     if case.map is None:
         yield Check("layout", "undecided", "-", recovered, "no document says where D of this form lies")
         return
@@ -329,8 +329,8 @@ def _checks(case: LayoutCase, observed: Observation, words: Sequence[Words], rec
     ):
         cells = observed.at(state)
         count = int(cells.sum())
-        where = f"columns {columns(cells)}, lanes {lanes(cells)} {message}"
-        yield passed(state.name.lower(), not count, "no cell", "no cell" if not count else f"{count} cells", where)
+        actual = "no cell" if not count else f"{count} cell{'' if count == 1 else 's'}"
+        yield passed(state.name.lower(), not count, "no cell", actual, f"{place(cells)} {message}")
     if case.a_in_tmem:
         wanted = TMEM_LANES // (2 if case.map and RULES[case.map.layout].half_of_lanes else 1) * case.a_columns
         count = int(observed.operand.sum())

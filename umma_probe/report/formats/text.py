@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -46,6 +47,8 @@ VERDICT_STYLES = {
     Verdict.ERROR: "bold red",
 }
 _MARKS = {Verdict.PASS: "✓", Verdict.FAIL: "✗", Verdict.UNDECIDED: "?"}
+_GLUE = "\ue000"
+"""A blank at which no line breaks (rich breaks at a no-break space too)."""
 _LABEL = 8
 _MOST_CHARS = 128
 _MOST_TILES = 8
@@ -58,7 +61,7 @@ def render(report: Report, view: View) -> str:
                       color_system="standard" if view.colour else None, legacy_windows=False)  # fmt: skip
     for part in _parts(report, view):
         console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
-    lines = [line.rstrip().replace("\u00a0", " ") for line in buffer.getvalue().splitlines()]
+    lines = [line.rstrip().replace(_GLUE, " ") for line in buffer.getvalue().splitlines()]
     return "\n".join(line for line, before in zip(lines, ["x", *lines], strict=False) if line or before)
 
 
@@ -88,8 +91,7 @@ def _head(report: Report) -> Table:
     table.add_column(width=_LABEL, style="dim")
     table.add_column(overflow="fold")
     table.add_row("target", Text(target_line(report)))
-    # blanks that do not break keep each name with its value
-    table.add_row("with", Text("  ".join(f"{name}\u00a0{value}" for name, value in parameters(report))))
+    table.add_row("with", Text("  ".join(f"{name}{_GLUE}{value}" for name, value in parameters(report))))
     return table
 
 
@@ -97,22 +99,22 @@ def _drawing(states: States, view: View) -> Group:
     drawn = picture(states, min(_MOST_CHARS, view.width - 2 * _LABEL))
     lines = [Text.assemble((f"{'column':>{_LABEL}} ", "dim"), (drawn.ruler(), "dim"))]
     for index, row in enumerate(drawn.rows):
-        line = Text(f"{drawn.lane_label(index):>{_LABEL}} ", style="dim")
-        if index == 0:
-            line = Text.assemble((f"{'lane 0-7':>{_LABEL}} ", "dim"))
-        for letter in row:
+        label = "lane 0-7" if index == 0 else drawn.lane_label(index)
+        line = Text.assemble((f"{label:>{_LABEL}} ", "dim"))
+        for letter, run in groupby(row):
             character, style = CELLS[CellState(letter)]
-            line.append(character, style)
+            line.append(character * len(list(run)), style)
         lines.append(line)
     scale = f"one character is {drawn.lanes_per_row} lanes x {drawn.columns_per_char} column" + (
         "s" if drawn.columns_per_char > 1 else ""
     )
-    legend = Text(" " * (_LABEL + 1))
+    legend = Text()
     for state in present_states(states):
         character, style = CELLS[state]
         legend.append(character, style)
-        legend.append(f" {MEANINGS[state]}   ", "dim")
-    return Group(*lines, Text(""), legend, Text(" " * (_LABEL + 1) + scale, style="dim"))
+        legend.append(f"{_GLUE}{MEANINGS[state].replace(' ', _GLUE)}   ", "dim")
+    below = Group(legend, Text(scale, style="dim"))
+    return Group(*lines, Text(""), Padding(below, (0, 0, 0, _LABEL + 1)))
 
 
 def _layout_line(tmem: TmemRecord) -> Iterator[Text]:
