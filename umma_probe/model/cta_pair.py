@@ -9,16 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from umma_probe.errors import DeviceError, IllegalProgram, PtxSyntaxError, UndefinedBehavior
+from umma_probe.errors import DeviceError, IllegalProgram, UndefinedBehavior
 from umma_probe.model.waits import Resume, Wait
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from umma_probe.model.frame import Frame
-    from umma_probe.model.program import Program, Step
     from umma_probe.model.strands import Strand
 
-ONE_GROUP_REF = documented("tcgen05.mma, .cta_group", "all tcgen05 instructions of a kernel have the same value")
 REF = documented("Issue granularity of tcgen05 operations", "cta_group::2: the peer CTA should be active")
 
 
@@ -86,7 +84,13 @@ class PairMeetings:
         if len(meeting.strands) == 2:
             return None
         peer = launch.cta_name(slots[0] + slots[1] - own)
-        return Wait(Resume.RETRY, lambda: f"{what} with cta_group::2: no warp of the peer {peer} has come")
+
+        def describe() -> str:
+            if len(meeting.strands) == 2:
+                return f"{what} with cta_group::2, as does the peer {peer}"
+            return f"{what} with cta_group::2: no warp of the peer {peer} has come"
+
+        return Wait(Resume.RETRY, describe)
 
     def part(self, f: Frame, strand: Strand, slots: tuple[int, ...], what: str, outcome: int) -> None:
         """The instruction is done: let the other side go on."""
@@ -101,29 +105,3 @@ class PairMeetings:
         """A new CTA takes the slot."""
         for key in [key for key in self._meetings if key[0] == slot - slot % 2]:
             del self._meetings[key]
-
-
-def check_one_cta_group(program: Program) -> None:
-    """All tcgen05 instructions of a kernel have the same ``.cta_group``; NVIDIA's assembler refuses a mix.
-
-    :raises PtxSyntaxError: they have not.
-    """
-    first: Step | None = None
-    for step in program.steps:
-        group = _group_of(step)
-        if group is None:
-            continue
-        if first is None:
-            first = step
-        elif group != _group_of(first):
-            place = program.where(first.pc)
-            raise PtxSyntaxError(
-                f"{step.instruction.text}: has .{group}, must have .{_group_of(first)} as the first tcgen05 "
-                f"instruction of the kernel (line {place.line})", where=program.where(step.pc), ref=str(ONE_GROUP_REF)
-            )  # fmt: skip
-
-
-def _group_of(step: Step) -> str | None:
-    if step.instruction.opcode != "tcgen05":
-        return None
-    return next((word for word in step.instruction.modifiers if word.startswith("cta_group::")), None)

@@ -20,6 +20,7 @@ from umma_probe.model.register_file import RegisterFile
 from umma_probe.model.scheduler import Scheduler
 from umma_probe.model.special_registers import CtaPlace
 from umma_probe.model.strands import Strand
+from umma_probe.model.tcgen05_rules import check_target
 from umma_probe.model.tensormap_proxy import TensorMapProxy
 from umma_probe.model.tmem import TensorMemory
 from umma_probe.model.transfer_groups import TransferGroups
@@ -98,6 +99,7 @@ class Launch:
         self.slot_count = self.cluster_slots * self.cluster_size
         self.thread_count = self.slot_count * self.cta_threads
         self._check_limits()
+        check_target(self.program, self.arch)
         self.engine = AsyncEngine(self.policy, self._run_effect)
         variables = self.program.variables
         self.shared_limit = variables.dynamic_shared_offset + config.dynamic_smem

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from umma_probe.errors import NotModelled, PtxSyntaxError, UmmaProbeError, Where
 from umma_probe.model.awaiting import await_loads
 from umma_probe.model.control_flow import immediate_post_dominators
-from umma_probe.model.cta_pair import check_one_cta_group
 from umma_probe.model.decode import Control, Executor, Operation, find_operation
 from umma_probe.model.intrinsics import intrinsic
 from umma_probe.model.operands import Operands, SlotTable
 from umma_probe.model.program import ParameterCopy, Program, Step
 from umma_probe.model.special_registers import SPECIAL_REGISTERS
+from umma_probe.model.tcgen05_rules import check_one_cta_group
 from umma_probe.model.values import TYPES, ptx_type
 from umma_probe.model.variables import Variable, VariableLayout, parameter_size
 from umma_probe.ptx import nodes

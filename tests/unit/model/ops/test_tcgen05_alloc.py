@@ -155,3 +155,10 @@ def test_one_kernel_has_one_cta_group():
     assert not isinstance(caught.value, NotModelled)
     assert caught.value.where is not None
     assert "commit" in caught.value.where.source_line
+
+
+def test_a_target_without_tensor_memory():
+    with pytest.raises(IllegalProgram, match=r"sm_90a \(H100, H200\) has no Tensor Memory") as caught:
+        run(ALLOC.format(columns=32), alloc=False, arch="sm_90a")
+    assert caught.value.where is not None
+    assert "tcgen05.alloc" in caught.value.where.source_line
