@@ -72,6 +72,14 @@ def test_fma_rounds_the_exact_sum_once(rows: list[tuple[int, int, int]], mode: s
             assert (expected, exact != 0 and np.signbit(expected)) == (result, exact != 0 and np.signbit(result))
 
 
+def test_fma_decides_a_tie_by_what_float64_would_lose() -> None:
+    """(1 + 2^-12)^2 = 1 + 2^-11 + 2^-24 is a tie of two f32; a c far below the last bit of float64 decides it."""
+    a = np.full(3, 1 + 2.0**-12, np.float32)
+    c = np.array([2.0**-80, -(2.0**-80), 0.0], np.float32)
+    out = run("fma.rn.f32 %d, %a, %a, %c;", {"a": a, "c": c}, {"d": "f32"})["d"]
+    assert out.tolist() == [1 + 2.0**-11 + 2.0**-23, 1 + 2.0**-11, 1 + 2.0**-11]
+
+
 @pytest.mark.parametrize("opcode", ["add", "sub", "mul"])
 @pytest.mark.parametrize("mode", ["", ".rn", ".rz", ".rm", ".rp"])
 @pytest.mark.parametrize("ftz", ["", ".ftz"])

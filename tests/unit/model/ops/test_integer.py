@@ -73,6 +73,21 @@ def test_128_bit_addition_by_carries(a: list[int], b: list[int]) -> None:
         assert (first - second) & mask == int(out["dlo"][i]) | int(out["dhi"][i]) << 64
 
 
+def test_a_carry_runs_through_a_word_of_ones() -> None:
+    """Three words: only the carry of the lowest makes the middle one overflow."""
+    body = """not.b32 %n, %c; add.cc.u32 %d, %a, %b; addc.cc.u32 %e, %c, %n; addc.u32 %f, 0, 0;
+    sub.cc.u32 %d, %a, %b; subc.cc.u32 %g, %c, %c; subc.u32 %h, 0, 0;"""
+    inputs = {"a": np.array([0xFFFFFFFF, 1, 1], np.uint32), "b": np.array([1, 1, 2], np.uint32)}
+    inputs["c"] = np.array([5, 6, 7], np.uint32)
+    out = run(body, inputs, {name: "u32" for name in "ndefgh"})
+    assert [out[name].tolist() for name in "efgh"] == [
+        [0, 0xFFFFFFFF, 0xFFFFFFFF],
+        [1, 0, 0],
+        [0, 0, 0xFFFFFFFF],
+        [0, 0, 0xFFFFFFFF],
+    ]
+
+
 def test_carry_is_kept_per_thread_and_across_other_instructions() -> None:
     body = "add.cc.u32 %d, %a, %a; mul.lo.u32 %d, %a, 3; addc.u32 %e, 0, 0; addc.u32 %f, 0, 0;"
     out = run(body, {"a": np.array([1, 0x80000000], np.uint32)}, {"d": "u32", "e": "u32", "f": "u32"})
