@@ -79,7 +79,7 @@ def test_a_carry_runs_through_a_word_of_ones() -> None:
     sub.cc.u32 %d, %a, %b; subc.cc.u32 %g, %c, %c; subc.u32 %h, 0, 0;"""
     inputs = {"a": np.array([0xFFFFFFFF, 1, 1], np.uint32), "b": np.array([1, 1, 2], np.uint32)}
     inputs["c"] = np.array([5, 6, 7], np.uint32)
-    out = run(body, inputs, {name: "u32" for name in "ndefgh"})
+    out = run(body, inputs, dict.fromkeys("ndefgh", "u32"))
     assert [out[name].tolist() for name in "efgh"] == [
         [0, 0xFFFFFFFF, 0xFFFFFFFF],
         [1, 0, 0],
