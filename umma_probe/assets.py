@@ -1,4 +1,4 @@
-"""Where ``probes/`` and ``configs/`` lie: the only path logic of the package.
+"""Where ``probes/``, ``configs/`` and ``reports/findings/`` lie: the only path logic of the package.
 
 In a wheel they are beside the package (``umma_probe/_assets``), in a checkout at its top.
 """
@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def asset_dir(kind: str) -> Path:
-    """The folder of ``kind`` ("probes", "configs").
+    """The folder of ``kind`` ("probes", "configs", "reports/findings").
 
     :raises ConfigError: neither the wheel's copy nor a checkout's folder exists.
     """
