@@ -90,8 +90,8 @@ def _load(shape: tuple[int, ...], dtype: str, kind: str, box: list[int], at: tup
     data = _tensor(shape, kind) if tensor is None else tensor
     steps = more.get("element_strides", [1] * len(box))
     count = int(np.prod([-(-size // step) for size, step in zip(box, steps, strict=True)]))
-    fields = {"dtype": dtype, "global_dim": list(reversed(data.shape)), "global_strides": list(reversed(data.strides))[1:],
-              "box_dim": box, **more}  # fmt: skip
+    fields = {"dtype": dtype, "global_dim": list(reversed(data.shape)),
+              "global_strides": list(reversed(data.strides))[1:], "box_dim": box, **more}  # fmt: skip
     return Copy(f"load_{data.ndim}d", data, fields, at, smem_offset=smem_offset, tx_bytes=count * data.itemsize)
 
 
@@ -119,7 +119,8 @@ LOADS = {
 }  # fmt: skip
 
 TIES = np.array([0x3F800FFF, 0x3F801000, 0x3F801001, 0x3F803000, 0xBF803000, 0x7F7FFFFF, 0x7F800000, 0x7F800001,
-                 0x7FC00000, 0xFFC12345, 0x00000001, 0x807FFFFF, 0x00801000, 0, 0x80000000, 0x3F802FFF], np.uint32)  # fmt: skip
+                 0x7FC00000, 0xFFC12345, 0x00000001, 0x807FFFFF, 0x00801000, 0, 0x80000000, 0x3F802FFF],
+                np.uint32)  # fmt: skip
 
 ASSUMED = {
     "a narrow row takes a whole swizzle span": _load((8, 16), "u16", "u2", [16, 8], (0, 0), swizzle="128B"),
@@ -139,8 +140,9 @@ def _im2col(
     start: tuple[int, ...], offsets: tuple[int, ...], lower: list[int], upper: list[int], steps: list[int]
 ) -> Copy:
     fields = {
-        "dtype": "u16", "global_dim": [16, 14, 9, 3], "global_strides": [32, 448, 4032], "element_strides": [1, *steps, 1],
-        "pixel_box_lower_corner": lower, "pixel_box_upper_corner": upper, "channels_per_pixel": 8, "pixels_per_column": 64,
+        "dtype": "u16", "global_dim": [16, 14, 9, 3], "global_strides": [32, 448, 4032],
+        "element_strides": [1, *steps, 1], "pixel_box_lower_corner": lower, "pixel_box_upper_corner": upper,
+        "channels_per_pixel": 8, "pixels_per_column": 64,
     }  # fmt: skip
     return Copy("load_im2col_4d", _tensor((3, 9, 14, 16), "u2"), fields, (4, *start), offsets, tx_bytes=1024)
 
@@ -169,12 +171,14 @@ def _shared(values: Any) -> Any:
 _BYTES = RNG.integers(0, 256, 8192, np.uint8)
 STORES = {
     **{
-        f"store {swizzle}": _store("store_2d", _tensor((12, 80), "u2"), "u16", [width, 10], (24, 5), _BYTES, swizzle=swizzle)
+        f"store {swizzle}": _store("store_2d", _tensor((12, 80), "u2"), "u16", [width, 10], (24, 5), _BYTES,
+                                   swizzle=swizzle)
         for swizzle, width in (("none", 64), ("32B", 16), ("64B", 32), ("128B", 64))
     },
     "store 3d": _store("store_3d", _tensor((4, 6, 16), "u2"), "u16", [16, 4, 3], (8, 4, 2), _BYTES),
     "store at negative coordinates": _store("store_2d", _tensor((8, 16), "u2"), "u16", [16, 4], (-8, -2), _BYTES),
-    "store strided": _store("store_2d", _tensor((12, 16), "u2"), "u16", [16, 8], (0, 1), _BYTES, element_strides=[1, 2]),
+    "store strided": _store("store_2d", _tensor((12, 16), "u2"), "u16", [16, 8], (0, 1), _BYTES,
+                            element_strides=[1, 2]),
     **{
         f"reduce {operator} {dtype}": _store(
             f"reduce_{operator}", RNG.integers(0, 40, (6, 64 // np.dtype(kind).itemsize)).astype(kind), dtype,
