@@ -1,12 +1,13 @@
 // D = A * B, with everything in view: shared and Tensor Memory hold known patterns before, and all of both is read back.
 //
-// Compile-time choices (-D): those of gemm.cuh, FILL (what Tensor Memory holds before), and for each of the two readbacks
-// LOAD_SHAPE_i, REGISTERS_i. One CTA of 128 threads.
+// Compile-time choices (-D): those of gemm.cuh, and for each of the two readbacks LOAD_SHAPE_i and REGISTERS_i. One CTA of
+// 128 threads.
 #include "common.cuh"
 #include "dump.cuh"
 #include "gemm.cuh"
 
-enum Fill { FILL_SENTINEL, FILL_ZERO, FILL_STALE };
+// What Tensor Memory holds before.
+enum Fill : u32 { FILL_SENTINEL, FILL_ZERO, FILL_STALE };
 
 // How a readback addresses Tensor Memory: at its own columns and lanes, unless a fault is planted.
 struct Reading {
@@ -21,6 +22,7 @@ gemm(const ACode* a_codes,  // [m][k]
      u32* dump_0, u32* dump_1,
      u32* shared_dump,      // [0]: address of dynamic shared memory, [4...]: its bytes
      u32 shared_bytes, u32 dumped_bytes,
+     u32 fill,
      const __grid_constant__ Gemm before,
      const __grid_constant__ Gemm main,
      Reading reading_0, Reading reading_1)
@@ -46,17 +48,14 @@ gemm(const ACode* a_codes,  // [m][k]
   const u32 tmem = tmem_slot;
 
   fill_with_sentinel(tmem);
-#if FILL == FILL_ZERO
-  fill_with_zero(tmem);
-#endif
+  if (fill == FILL_ZERO) fill_with_zero(tmem);
   u32 parity = 0;
-#if FILL == FILL_STALE
-  multiply(before, a_before, b_before, base, tmem, barrier, parity++);
-  tcgen05_fence_before_thread_sync();
-  __syncthreads();  // nobody stages over operands that a warp still waits for
-  fill_shared(base, shared_bytes);
-  __syncthreads();
-#endif
+  if (fill == FILL_STALE) {
+    multiply(before, a_before, b_before, base, tmem, barrier, parity++);
+    __syncthreads();
+    fill_shared(base, shared_bytes);
+    __syncthreads();
+  }
   multiply(main, a_codes, b_codes, base, tmem, barrier, parity);
 
   dump_registers<JOIN(Load_, LOAD_SHAPE_0), REGISTERS_0>(tmem, dump_0, reading_0.column, reading_0.lane_step);

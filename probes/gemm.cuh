@@ -54,14 +54,14 @@ struct Gemm {
   Operand a, b;       // how they are staged
   Read a_read, b_read;
   u32 idesc;
-  u32 tiles;          // MMAs along K
+  u32 tiles;          // MMAs along K that are staged
   u32 subs;           // MMAs along N
   u32 d_offset;       // lane << 16 | column of D
   u32 d_step;         // columns to the next sub-tile of D
   u32 a_column;       // of A, if it is in Tensor Memory
   u32 accumulate;     // into what the first MMA finds
   u32 lane_mask[4];   // lanes that the MMA leaves alone, if LANE_MASK
-  u32 unused;
+  u32 issued;         // MMAs along K: as many as are staged, unless a fault is planted
 };
 
 #if LANE_MASK
@@ -90,7 +90,7 @@ DEVICE void issue_mmas(const Gemm& gemm, u32 base, u32 tmem) {
   for (u32 sub = 0; sub < gemm.subs; ++sub) {
     const u32 d_taddr = tmem + gemm.d_offset + sub * gemm.d_step;
 #pragma unroll 1
-    for (u32 tile = 0; tile < gemm.tiles; ++tile) {
+    for (u32 tile = 0; tile < gemm.issued; ++tile) {
       const bool accumulate = tile != 0 || gemm.accumulate;
       const u64 b_desc = gemm.b_read.descriptor(base, tile, sub);
 #if A_IN_TMEM

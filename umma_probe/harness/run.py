@@ -17,14 +17,16 @@ from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, Umm
 from umma_probe.harness.manifest import ProbeContract, load_probe
 from umma_probe.harness.reporting import add_notes, environment, exit_code, fail_with, settle, target_record
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Mapped, Output, Outputs, load_suite
-from umma_probe.record.schema import Report, Timing
+from umma_probe.record.schema import Report, Timing, Verdict
 
 __all__ = ["exit_code", "run_probe"]
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+_POLICIES = ("eager", "lazy", "random:1")
 
-    from umma_probe.backends.base import Device, LaunchOutcome
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from umma_probe.backends.base import Device, LaunchOutcome, Module
 
 
 def run_probe(
@@ -71,6 +73,7 @@ def run_probe(
         seed=seed,
         environment=environment(),
         notes=[f"forced: {problem}" for problem in experiment.problems],
+        findings=list(experiment.findings),
     )
     _execute(report, contract, experiment, used, timeout)
     return report
@@ -108,6 +111,27 @@ def _execute(
         fail_with(report, error)
         return
     _apply(report, experiment.judge(outputs))
+    if experiment.diagnose is not None and report.verdict == Verdict.FAIL.value:
+        again = list(_again(experiment, device, module, timeout))
+        report.diagnosis = experiment.diagnose(outputs, again, report.sanitizer)
+
+
+def _again(
+    experiment: Experiment, device: Device, module: Module, timeout: float | None
+) -> Iterator[tuple[str, list[Outputs]]]:
+    """The same launches once more: under the model's other policies, three times on a GPU."""
+    policy = getattr(device, "policy", None)
+    labels = [other for other in _POLICIES if other != policy] if policy else [f"repetition {i}" for i in (1, 2, 3)]
+    try:
+        for label in labels:
+            if policy:
+                device.policy = label  # type: ignore[attr-defined]  # the model's
+            yield label, [_launch(device, module[plan.entry], plan, timeout)[1] for plan in experiment.launches]
+    except UmmaProbeError:
+        return  # it does not finish every time: what it left the first time must do
+    finally:
+        if policy:
+            device.policy = policy  # type: ignore[attr-defined]
 
 
 def _launch(device: Device, kernel: Any, plan: LaunchPlan, timeout: float | None) -> tuple[LaunchOutcome, Outputs]:
@@ -141,7 +165,8 @@ def _apply(report: Report, judgement: Judgement) -> None:
     """Take the judgement over; the verdict is the worst check's."""
     report.checks += judgement.checks
     report.tmem, report.occupancy, report.diagnosis = judgement.tmem, judgement.occupancy, judgement.diagnosis
-    report.metrics, report.findings = judgement.metrics, judgement.findings
+    report.metrics = judgement.metrics
+    report.findings += judgement.findings
     report.accuracy = judgement.accuracy
     report.notes += judgement.notes
     settle(report)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from umma_probe.errors import InternalError
 from umma_probe.record.accuracy import Accuracy
-from umma_probe.record.schema import Check, Diagnosis, Occupancy, TmemRecord, Verdict
+from umma_probe.record.schema import Check, Diagnosis, Occupancy, SanitizerFinding, TmemRecord, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,6 +86,23 @@ class Judgement:
     findings: list[str] = field(default_factory=list)
 
 
+class Diagnose(Protocol):
+    """From what a failed run left to its cause."""
+
+    def __call__(
+        self,
+        outputs: Sequence[Outputs],
+        again: Sequence[tuple[str, Sequence[Outputs]]],
+        findings: Sequence[SanitizerFinding],
+    ) -> Diagnosis | None:
+        """The cause, or None where nothing is wrong.
+
+        :param again: the same launches once more, labelled: under the model's other policies, repeated on a GPU.
+        :param findings: the sanitizer's, on the model.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Everything that is decided before anything runs."""
@@ -99,6 +116,10 @@ class Experiment:
     launches: Sequence[LaunchPlan]
     judge: Callable[[Sequence[Outputs]], Judgement]
     """From the outputs of each launch, by name."""
+    findings: Sequence[str] = ()
+    """Ids of the recorded findings that the probe bears on."""
+    diagnose: Diagnose | None = None
+    """Names the cause of a failure; for probes whose ``judge`` does not. See :class:`Diagnose`."""
 
 
 class Suite(Protocol):

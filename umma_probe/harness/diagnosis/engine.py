@@ -1,0 +1,2 @@
+def diagnose(trial, again, findings):
+    return None

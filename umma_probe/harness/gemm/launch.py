@@ -1,0 +1,90 @@
+"""From a recipe to what the kernel ``probes/gemm.cu`` takes: macros, arguments, buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.harness.gemm.recipe import SMEM_BYTES, Recipe, Staged
+from umma_probe.harness.suite import Input, LaunchPlan, Output
+from umma_probe.spec.formats import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from umma_probe.harness.gemm.passes import Codes, Pass
+
+FILLS = ("sentinel", "zero", "stale")
+"""``enum Fill`` of ``probes/gemm.cu``."""
+HEADER_WORDS = 4
+"""Before the bytes of the shared dump: its address, and room to align."""
+
+
+def defines(recipe: Recipe) -> dict[str, object]:
+    """``-D`` options."""
+    made: dict[str, object] = {
+        "KIND": recipe.kind,
+        "WS": int(recipe.ws),
+        "A_IN_TMEM": int(recipe.a_in_tmem),
+        "A_BITS": FORMATS[recipe.a.type_].container_bits,
+        "B_BITS": FORMATS[recipe.b.type_].container_bits,
+        **recipe.a.placed.defines("A"),
+        **recipe.b.placed.defines("B"),
+    }
+    for index, reading in enumerate(recipe.readings):
+        made[f"LOAD_SHAPE_{index}"], made[f"REGISTERS_{index}"] = reading.readback.defines
+    if recipe.left_out:
+        made["LEAVE_OUT"] = recipe.left_out
+    if recipe.disabled_lanes:
+        made["LANE_MASK"] = 1
+    if recipe.start_unit_forgotten:
+        made["START_UNIT_LOG2"] = 0
+    if recipe.a_unpacked:
+        made["A_UNPACKED"] = 1
+    return made
+
+
+def launch(recipe: Recipe, codes: Pass, before: Pass | None, label: str) -> LaunchPlan:
+    """One launch with these operands.
+
+    :param before: operands of ``recipe.before``, for ``fill`` stale.
+    """
+    from umma_probe.harness.gemm.predict import staged_codes
+
+    a, b = staged_codes(codes.a_codes, recipe.a), staged_codes(codes.b_codes, recipe.b)
+    nothing: Codes = np.zeros(1, a.dtype)
+    first = recipe.before or recipe
+    return LaunchPlan(
+        entry="gemm",
+        args=[
+            Input(a),
+            Input(b),
+            Input(before.a_codes if before else nothing),
+            Input(before.b_codes if before else nothing),
+            *(Output(f"dump_{index}", reading.readback.dump_shape) for index, reading in enumerate(recipe.readings)),
+            Output("shared", (HEADER_WORDS + recipe.dumped_bytes // 4,)),
+            np.uint32(SMEM_BYTES),
+            np.uint32(recipe.dumped_bytes),
+            np.uint32(FILLS.index(recipe.fill)),
+            gemm_struct(first),
+            gemm_struct(recipe),
+            *(np.array([reading.column, reading.lane_step], "<u4").tobytes() for reading in recipe.readings),
+        ],
+        dynamic_smem=SMEM_BYTES,
+        label=label,
+    )
+
+
+def gemm_struct(recipe: Recipe) -> bytes:
+    """``struct Gemm`` of ``probes/gemm.cuh``."""
+    words: Sequence[int] = (
+        recipe.idesc, recipe.tiles, recipe.subs, recipe.d_lane << 16 | recipe.d_column, recipe.d_step, recipe.a_column,
+        int(recipe.accumulate), *recipe.lane_mask, recipe.issued,
+    )  # fmt: skip
+    staged = b"".join(_staged(operand) for operand in (recipe.a, recipe.b))
+    return staged + recipe.a.read.struct() + recipe.b.read.struct() + np.array(words, "<u4").tobytes()
+
+
+def _staged(operand: Staged) -> bytes:
+    return operand.placed.struct(operand.smem)

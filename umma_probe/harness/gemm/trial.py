@@ -1,0 +1,73 @@
+"""One experiment of a GEMM probe: the clean recipe, the recipe that is run, its passes, and what they left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from umma_probe.harness.gemm.launch import HEADER_WORDS
+from umma_probe.harness.gemm.predict import SharedImage, Unpredictable, expected_image, filled_shared, predict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from umma_probe.harness.gemm.passes import Pass
+    from umma_probe.harness.gemm.recipe import Recipe
+    from umma_probe.harness.suite import Outputs
+
+Words = npt.NDArray[np.uint32]
+Registers = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one launch left: the registers of both readbacks, and shared memory (dumped bytes over the known fill)."""
+
+    codes: Pass
+    fill: str
+    registers: tuple[Registers, Registers]
+    image: SharedImage
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The clean recipe, and what was seen. This is all that the diagnosis knows."""
+
+    clean: Recipe
+    before: Pass | None
+    arch: str
+    seen: Sequence[Seen]
+
+    def words(self, seen: Seen, index: int = 0) -> Words:
+        """Tensor Memory as readback ``index`` shows it, if it reads as documented."""
+        return self.clean.readings[index].readback.words(seen.registers[index])
+
+    def expected_words(self, seen: Seen) -> Words:
+        """Tensor Memory if all is as documented.
+
+        :raises Unpredictable: no document says.
+        """
+        from dataclasses import replace
+
+        clean = replace(self.clean, fill=seen.fill)
+        return predict(clean, seen.codes, self.before, expected_image(clean, seen.codes, seen.image.base), self.arch)
+
+    def image_as_staged(self, seen: Seen) -> bool:
+        """Whether shared memory holds what should have been staged."""
+        expected = expected_image(self.clean, seen.codes, seen.image.base)
+        return bool(np.array_equal(expected.data, seen.image.data))
+
+
+def seen_of(clean: Recipe, codes: Pass, fill: str, output: Outputs) -> Seen:
+    """From the buffers of a launch."""
+    shared = output["shared"]
+    image = filled_shared(int(shared[0]))
+    data = np.ascontiguousarray(shared[HEADER_WORDS:]).view(np.uint8)
+    image.data[: len(data)] = data
+    return Seen(codes, fill, (output["dump_0"], output["dump_1"]), image)
+
+
+__all__ = ["Seen", "Trial", "Unpredictable", "seen_of"]

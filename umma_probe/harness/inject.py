@@ -1,0 +1,292 @@
+"""``--inject NAME[:ARGS]``: plants one fault in a probe's operands, descriptors or code path.
+
+A fault turns the recipe that the kernel runs into one that is wrong in one place; what is expected of the run stays.
+Nothing of this reaches the diagnosis, which sees the clean recipe and what the kernel left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from umma_probe.errors import ConfigError, unknown_name
+from umma_probe.harness.gemm.recipe import Recipe, Staged, reading_of
+from umma_probe.layouts.tmem_ldst import parse
+from umma_probe.registry import Registry
+from umma_probe.spec.descriptors import Swizzle
+from umma_probe.spec.idesc import decode_idesc, encode_idesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from umma_probe.spec.idesc import IdescFields
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault; ``args`` says how its arguments are written."""
+
+    name: str
+    args: str
+    help: str
+    cause: str
+    """Name of the cause that the diagnosis must find."""
+    apply: Callable[[Recipe, str], Recipe]
+
+    @property
+    def usage(self) -> str:
+        """``name:ARGS``."""
+        return f"{self.name}:{self.args}" if self.args else self.name
+
+
+FAULTS: Registry[Fault] = Registry("fault")
+
+
+def inject(recipe: Recipe, text: str | None) -> Recipe:
+    """The recipe with a fault planted; the same recipe without ``text``.
+
+    :param text: ``NAME`` or ``NAME:ARGS``.
+    :raises ConfigError: no such fault, or arguments that it does not take.
+    """
+    if not text:
+        return recipe
+    name, _, args = text.partition(":")
+    fault = FAULTS.get(name)
+    if fault is None:
+        raise ConfigError(unknown_name("fault", name, FAULTS), hint=f"faults: {faults_help()}")
+    try:
+        planted = fault.apply(recipe, args)
+    except ValueError as error:
+        raise ConfigError(f"inject is '{text}', must be {fault.usage} ({error})", hint=fault.help) from None
+    if planted == recipe:
+        raise ConfigError(f"inject is '{text}', which changes nothing in this run")
+    return planted
+
+
+def _fault(
+    name: str, args: str, help_: str, cause: str = ""
+) -> Callable[[Callable[[Recipe, str], Recipe]], Callable[[Recipe, str], Recipe]]:
+    def register(apply: Callable[[Recipe, str], Recipe]) -> Callable[[Recipe, str], Recipe]:
+        FAULTS.add(name, Fault(name, args, help_, cause or name, apply))
+        return apply
+
+    return register
+
+
+def parse_ranges(text: str) -> tuple[tuple[int, int], ...]:
+    """``512-575,768-831`` as half-open ranges.
+
+    :raises ValueError: not of that form.
+    """
+    ranges = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        first, last = int(low), int(high or low)
+        if not 0 <= first <= last:
+            raise ValueError(f"'{part}' is no range")
+        ranges.append((first, last + 1))
+    return tuple(ranges)
+
+
+def _operand_of(recipe: Recipe, args: str) -> tuple[str, str]:
+    """The operand's name (b unless said) and the other arguments."""
+    name, _, rest = args.partition(",")
+    if name in ("a", "b"):
+        if name == "a" and recipe.a_in_tmem:
+            raise ValueError("A is in Tensor Memory")
+        return name, rest
+    return "b", args
+
+
+# ------------------------------------------------------------------------------------------------------------ operands
+
+
+@_fault("operand-hole", "[a,]RANGES", "Leaves elements out (zero); [row][k] order of each K tile.")
+def _operand_hole(recipe: Recipe, args: str) -> Recipe:
+    name, ranges = _operand_of(recipe, args)
+    holes, staged = parse_ranges(ranges), recipe.operand(name)
+    size = staged.rows * recipe.tile_k
+    if max(high for _, high in holes) > size:
+        raise ValueError(f"{name.upper()} has elements 0-{size - 1} in a K tile")
+    return recipe.with_operand(name, replace(staged, holes=holes))
+
+
+@_fault("lbo-sbo-swap", "[a|b]", "Tells the MMAs LBO for SBO and SBO for LBO.")
+def _lbo_sbo_swap(recipe: Recipe, args: str) -> Recipe:
+    name, _ = _operand_of(recipe, args)
+    read = recipe.operand(name).read
+    return recipe.with_read(name, replace(read, lbo=read.sbo, sbo=read.lbo))
+
+
+@_fault("wrong-stride", "[a|b,]lbo|sbo,BYTES", "Tells the MMAs another leading or stride byte offset.")
+def _wrong_stride(recipe: Recipe, args: str) -> Recipe:
+    name, rest = _operand_of(recipe, args)
+    field, _, size = rest.partition(",")
+    if field not in ("lbo", "sbo") or int(size, 0) % 16:
+        raise ValueError("a multiple of 16 bytes for lbo or sbo")
+    return recipe.with_read(name, replace(recipe.operand(name).read, **{field: int(size, 0)}))
+
+
+@_fault("wrong-swizzle", "[a|b,]MODE", "Tells the MMAs another swizzle mode than the operand was staged with.")
+def _wrong_swizzle(recipe: Recipe, args: str) -> Recipe:
+    name, mode = _operand_of(recipe, args)
+    return recipe.with_read(name, replace(recipe.operand(name).read, swizzle=Swizzle.from_text(mode)))
+
+
+@_fault("wrong-phase", "[a|b,]BYTES", "Stages with the swizzle pattern displaced, as from an unaligned base.")
+def _wrong_phase(recipe: Recipe, args: str) -> Recipe:
+    name, size = _operand_of(recipe, args)
+    staged = recipe.operand(name)
+    return recipe.with_operand(name, replace(staged, placed=replace(staged.placed, phase=int(size, 0))))
+
+
+@_fault("wrong-start", "[a|b,]BYTES", "Tells the MMAs a start address that is this much further.")
+def _wrong_start(recipe: Recipe, args: str) -> Recipe:
+    name, size = _operand_of(recipe, args)
+    read = recipe.operand(name).read
+    if int(size, 0) % 16:
+        raise ValueError("a multiple of 16 bytes")
+    return recipe.with_read(name, replace(read, smem=read.smem + int(size, 0)))
+
+
+@_fault("wrong-major", "[a|b]", "Tells the MMAs the other major-ness than the operand was staged with.")
+def _wrong_major(recipe: Recipe, args: str) -> Recipe:
+    name, _ = _operand_of(recipe, args)
+    fields = decode_idesc(recipe.kind, recipe.idesc)
+    major = fields.a_major if name == "a" else fields.b_major
+    return replace(recipe, idesc=reencode(fields, **{f"{name}_major": "mn" if major == "k" else "k"}))
+
+
+@_fault("k-panel-stride", "[a|b,]BYTES", "Steps this far from one K tile (or row width of K) to the next.")
+def _k_panel_stride(recipe: Recipe, args: str) -> Recipe:
+    name, size = _operand_of(recipe, args)
+    read, bytes_ = recipe.operand(name).read, int(size, 0)
+    if recipe.tiles == 1:
+        raise ValueError("there is one K tile only")
+    changed = replace(read, jump=bytes_) if read.run < recipe.tiles else replace(read, step=bytes_)
+    return recipe.with_read(name, changed)
+
+
+@_fault("unit-forgotten", "[a|b,]lbo|sbo|start", "Puts bytes where the descriptor counts 16 bytes.")
+def _unit_forgotten(recipe: Recipe, args: str) -> Recipe:
+    name, field = _operand_of(recipe, args)
+    if field == "start":
+        return replace(recipe, start_unit_forgotten=True)
+    if field not in ("lbo", "sbo"):
+        raise ValueError("one of lbo, sbo, start")
+    read = recipe.operand(name).read
+    return recipe.with_read(name, replace(read, **{field: getattr(read, field) * 16 % (1 << 18)}))
+
+
+@_fault("operand-unpacked", "", "Stores A into Tensor Memory with one element a column.")
+def _operand_unpacked(recipe: Recipe, args: str) -> Recipe:
+    if args or not recipe.a_in_tmem:
+        raise ValueError("no arguments, and A in Tensor Memory")
+    return replace(recipe, a_unpacked=True)
+
+
+# -------------------------------------------------------------------------------------------------- instruction and D
+
+
+def reencode(fields: IdescFields, **changed: object) -> int:
+    """The descriptor word with other fields."""
+    values = {name: getattr(fields, name) for name in ("a_type", "b_type", "d_type", "m", "n", "a_major", "b_major",
+                                                       "negate_a", "negate_b", "saturate")}  # fmt: skip
+    return encode_idesc(fields.kind, **{**values, **changed}, force=True)  # type: ignore[arg-type]
+
+
+_IDESC_FIELDS = ("m", "n", "a_type", "b_type", "d_type", "negate_a", "negate_b", "a_major", "b_major")
+
+
+@_fault("wrong-idesc", "FIELD=VALUE", "One field of the instruction descriptor: m, n, a-type, negate-a, a-major ...")
+def _wrong_idesc(recipe: Recipe, args: str) -> Recipe:
+    field, _, value = args.replace("-", "_").partition("=")
+    if field not in _IDESC_FIELDS:
+        raise ValueError(f"one of {', '.join(_IDESC_FIELDS)}")
+    fields = decode_idesc(recipe.kind, recipe.idesc)
+    parsed: object = int(value) if field in "mn" else bool(int(value or "1")) if "negate" in field else value
+    return replace(recipe, idesc=reencode(fields, **{field: parsed}))
+
+
+@_fault("layout-mistaken", "", "Reads row m in lane m, whatever the layout.", "layout-mistaken")
+def _layout_mistaken(recipe: Recipe, args: str) -> Recipe:
+    if args:
+        raise ValueError("no arguments")
+    return replace(recipe, read_as_layout_d=True)
+
+
+@_fault("stale-accumulator", "", "The first MMA accumulates into what it finds.")
+def _stale_accumulator(recipe: Recipe, args: str) -> Recipe:
+    if args:
+        raise ValueError("no arguments")
+    return replace(recipe, accumulate=True)
+
+
+@_fault("shared-columns", "STEP", "Sub-tiles of D begin this many columns apart, and overlap.")
+def _shared_columns(recipe: Recipe, args: str) -> Recipe:
+    if recipe.subs == 1:
+        raise ValueError("there is one sub-tile only")
+    return replace(recipe, d_step=int(args))
+
+
+@_fault("tmem-overlap", "COLUMN", "A in Tensor Memory begins at this column, inside of D.")
+def _tmem_overlap(recipe: Recipe, args: str) -> Recipe:
+    if not recipe.a_in_tmem:
+        raise ValueError("A in Tensor Memory")
+    return replace(recipe, a_column=int(args))
+
+
+@_fault("d-column", "COLUMN", "D begins at another column; beyond 512 - N it leaves Tensor Memory.")
+def _d_column(recipe: Recipe, args: str) -> Recipe:
+    return replace(recipe, d_column=int(args))
+
+
+@_fault("lane-mask", "LANES", "The MMA leaves these lanes alone (disable-output-lane).")
+def _lane_mask(recipe: Recipe, args: str) -> Recipe:
+    if recipe.ws or recipe.a_in_tmem:
+        raise ValueError("A in shared memory and no .ws")
+    return replace(recipe, disabled_lanes=parse_ranges(args))
+
+
+@_fault("mma-skipped", "[TILES]", "Leaves out the last K tiles, or all of them.")
+def _mma_skipped(recipe: Recipe, args: str) -> Recipe:
+    return replace(recipe, issued_tiles=max(0, recipe.tiles - int(args)) if args else 0)
+
+
+# --------------------------------------------------------------------------------------------------- readback and order
+
+
+@_fault("readback", "[0|1,]shape=SHAPE.xN|column=C|lane=L", "Reads other cells than the reader believes.")
+def _readback(recipe: Recipe, args: str) -> Recipe:
+    index = int(args[0]) if args[:2] in ("0,", "1,") else 1
+    field, _, value = (args[2:] if args[:2] in ("0,", "1,") else args).partition("=")
+    reading = recipe.readings[index]
+    match field:
+        case "column":
+            return recipe.with_reading(index, replace(reading, column=int(value)))
+        case "lane":
+            return recipe.with_reading(index, replace(reading, lane_step=int(value)))
+        case "shape":
+            other = replace(reading.readback, spec=parse(value))
+            if other.dump_shape != reading.readback.dump_shape:
+                raise ValueError(f"a shape with {reading.readback.spec.registers} registers")
+            return recipe.with_reading(index, replace(reading, readback=other))
+    raise ValueError("one of shape, column, lane")
+
+
+_STEPS = {"commit-wait": "COMMIT_WAIT", "proxy-fence": "PROXY_FENCE", "wait-st": "WAIT_ST", "wait-ld": "WAIT_LD"}
+
+
+@_fault("race", "|".join(_STEPS), "Leaves out a step that orders accesses.")
+def _race(recipe: Recipe, args: str) -> Recipe:
+    if args not in _STEPS:
+        raise ValueError(f"one of {', '.join(_STEPS)}")
+    return replace(recipe, left_out=_STEPS[args])
+
+
+def faults_help() -> str:
+    """All faults, for a contract's help."""
+    return "; ".join(fault.usage for fault in FAULTS.values())
+
+
+__all__ = ["FAULTS", "Fault", "Staged", "faults_help", "inject", "parse_ranges", "reading_of", "reencode"]
