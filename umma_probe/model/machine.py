@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +61,12 @@ class LoadedModule:
         return self._programs[entry]
 
 
+@lru_cache(maxsize=32)
+def _parsed(text: str, file: str) -> nodes.Module:
+    """The tree of a text; probes that loop over parameters load the same text again and again."""
+    return parse(text, file)
+
+
 class Machine:
     """A device of the model: an architecture and its global memory."""
 
@@ -72,7 +79,7 @@ class Machine:
 
         :raises PtxSyntaxError: the text is not PTX.
         """
-        tree = parse(text, file)
+        tree = _parsed(text, file)
         declarations = [v for v in tree.items if isinstance(v, nodes.VarDecl) and v.space in ("global", "const")]
         variables: dict[str, Variable] = {}
         for declaration in declarations:

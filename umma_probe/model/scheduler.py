@@ -276,7 +276,8 @@ class Scheduler:
             if not taken.all():
                 self._diverge(cohort, step, taken)
                 return None
-        if (opcode == "bra" or (opcode == "ret" and step.targets)) and step.targets[0] != step.pc:
+        # a function's last ret targets itself: it is where its returns meet
+        if opcode == "bra" or (opcode == "ret" and step.targets and step.targets[0] != step.pc):
             return step.targets[0]
         if opcode == "call":
             return self._call(cohort, step)
