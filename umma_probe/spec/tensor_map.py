@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from umma_probe.registry import Registry
 from umma_probe.spec.problems import Problem
-from umma_probe.spec.sources import Evidence, Ref, documented
+from umma_probe.spec.sources import Ref, documented
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -294,9 +294,3 @@ _PADDED_SWIZZLES = {
     "16u4_align16b": ("none", "128B", "128B-atom-32B"),
     "16u6_align16b": ("none", "128B", "128B-atom-32B", "128B-atom-64B"),
 }
-
-TF32_ROUNDING = (
-    Ref("cutlass", "ConvertF32toTF32A", Evidence.HEADER, "TMA converts f32 to tf32 on its way to shared memory"),
-    Ref("ptx", "Tensor-map: tf32", Evidence.ASSUMED, "rounds to nearest, ties to even; a load of all f32 ties on sm_90 "
-        "settles it"),
-)  # fmt: skip
