@@ -246,7 +246,7 @@ class AccumulatorMap:
     @property
     def columns_used(self) -> int:
         """Tensor Memory columns that D takes, from the D address on."""
-        return self.n // RULES[self.layout].banks
+        return int(self.column.max()) + 1
 
     @cached_property
     def lanes_used(self) -> IntArray:
