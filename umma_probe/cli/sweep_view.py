@@ -18,6 +18,7 @@ from umma_probe.report.sweep.words import (
     case_row,
     group_rows,
     question_lines,
+    question_note,
     target_line,
     verdict_line,
 )
@@ -44,6 +45,8 @@ def sweep_text(result: SweepResult) -> str:
         parts.append(_table(GROUP_HEADER, group_rows(result)))
         if bad:
             parts += [Text("Not as expected", style="bold"), _table(CASE_HEADER, map(case_row, bad))]
+    if note := question_note(result):
+        parts += [Text(note, style="dim"), Text("")]
     for question, cases, text in question_lines(result):
         parts += [Text(question, style="bold"), Text(f"  {cases}"), Text(f"  {text}", style="cyan")]
     parts.append(Text(verdict_line(result), style="bold green" if result.verdict == "pass" else "bold red"))

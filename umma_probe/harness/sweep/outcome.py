@@ -183,8 +183,8 @@ class SweepResult:
 
 
 def answer_word(target: TargetPlan) -> str:
-    """What an answer is worth on this target."""
-    return "the model assumes" if target.on_model else "answer"
+    """Where an answer is from."""
+    return "on the model" if target.on_model else "on silicon"
 
 
 def expected_text(result: CaseResult) -> str:

@@ -11,6 +11,7 @@ from umma_probe.report.sweep.words import (
     case_row,
     group_rows,
     question_lines,
+    question_note,
     target_line,
     verdict_line,
 )
@@ -58,6 +59,7 @@ def _body(result: SweepResult) -> Iterator[str]:
     if bad := [entry for entry in result.results if not entry.ok]:
         yield _card("Not as expected", CASE_HEADER, ((case_row(entry), True) for entry in bad))
     if questions := question_lines(result):
+        yield f'<p class="sub">{escape(question_note(result))}</p>'
         yield _card("Open questions", ("question", "case", "outcome"), ((row, False) for row in questions))
     yield _card("All cases", CASE_HEADER, ((case_row(entry), not entry.ok) for entry in result.results))
     versions = ", ".join(f"{name} {version}" for name, version in result.environment.get("versions", {}).items())

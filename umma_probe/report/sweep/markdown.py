@@ -10,6 +10,7 @@ from umma_probe.report.sweep.words import (
     case_row,
     group_rows,
     question_lines,
+    question_note,
     target_line,
     verdict_line,
 )
@@ -33,7 +34,7 @@ def _lines(result: SweepResult) -> Iterator[str]:
         yield "\n## Not as expected\n"
         yield from _table(CASE_HEADER, map(case_row, bad))
     if questions := question_lines(result):
-        yield "\n## Open questions\n"
+        yield f"\n## Open questions\n\n{question_note(result)}\n"
         yield from _table(("question", "case", "outcome"), questions)
     yield "\n## All cases\n"
     yield from _table(CASE_HEADER, map(case_row, result.results))

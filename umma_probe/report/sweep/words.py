@@ -59,5 +59,19 @@ def question_lines(result: SweepResult) -> list[tuple[str, str, str]]:
         for entry in results:
             text = f"{word}: {entry.answer.says}" if entry.answer else f"unforeseen: {entry.detail}"
             by_answer.setdefault(text, []).append(entry.case.label)
-        rows += [(question, "; ".join(labels), text) for text, labels in by_answer.items()]
+        rows += [(question, _cases(labels, len(results)), text) for text, labels in by_answer.items()]
     return rows
+
+
+def _cases(labels: list[str], total: int) -> str:
+    """Which of a question's cases; all of them need no list."""
+    return f"all {total} cases" if len(labels) == total > 1 else "; ".join(labels)
+
+
+def question_note(result: SweepResult) -> str:
+    """What the answers are worth here; empty if there are none."""
+    if not result.questions():
+        return ""
+    if result.target.on_model:
+        return "On the model an answer is what it assumes; only a run on silicon settles a question."
+    return "Answers of this device, driver and toolkit."
