@@ -1,2 +1,101 @@
-def diagnose(trial, again, findings):
-    return None
+"""From what a failed run left to its cause.
+
+1. A run that comes out otherwise under another policy or repetition is a race; nothing else can be said of it.
+2. Every candidate of every hypothesis predicts all registers of all launches (``hypothesis.explains``). One cause that
+   explains them all is *certain*: its candidates are alone in that among all that are known here. If several do, the
+   observation cannot tell them apart: the simplest is *possible*, and the evidence names the others.
+3. If none does, there is no cause: the evidence is what is known, *missing* or *zero* included, and no guess.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.harness.diagnosis import fetch, instruction, readback, staging  # noqa: F401  # they register themselves
+from umma_probe.harness.diagnosis.facts import known_facts
+from umma_probe.harness.diagnosis.hypothesis import HYPOTHESES, Candidate, explains
+from umma_probe.record.schema import Diagnosis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from umma_probe.harness.gemm.trial import Trial
+    from umma_probe.record.schema import SanitizerFinding
+
+UNEXPLAINED = "unexplained"
+_OTHERS = 3
+
+
+def diagnose(
+    trial: Trial, again: Sequence[tuple[str, Trial]] = (), findings: Sequence[SanitizerFinding] = ()
+) -> Diagnosis | None:
+    """The cause of a failure; None where everything is as documented.
+
+    :param again: the same launches once more, labelled.
+    :param findings: the sanitizer's, on the model: evidence only.
+    """
+    return _race(trial, again, findings) or _explained(trial) or _as_documented(trial, findings) or _unexplained(trial)
+
+
+def _race(trial: Trial, again: Sequence[tuple[str, Trial]], findings: Sequence[SanitizerFinding]) -> Diagnosis | None:
+    differing = [(label, count) for label, other in again if (count := _differences(trial, other))]
+    if not differing:
+        return None
+    evidence = [f"{label}: {count} registers differ from the first run, with the same operands" for label, count in differing]
+    evidence += [f"sanitizer, {finding.rule}: {finding.message} ({finding.where})" for finding in findings]
+    return Diagnosis("race: the result depends on when operations in flight take effect; a wait or fence is missing",
+                     "certain", evidence)  # fmt: skip
+
+
+def _differences(trial: Trial, other: Trial) -> int:
+    return sum(
+        int((mine != theirs).sum())
+        for seen, its in zip(trial.seen, other.seen, strict=True)
+        for mine, theirs in zip(seen.registers, its.registers, strict=True)
+    )
+
+
+def _explained(trial: Trial) -> Diagnosis | None:
+    found: dict[str, list[Candidate]] = {}
+    for entry in HYPOTHESES.values():
+        fitting = [candidate for candidate in entry.candidates(trial) if explains(trial, candidate.recipe)]
+        if fitting:
+            found[entry.cause] = fitting
+    if not found:
+        return None
+    (cause, fitting), *others = found.items()
+    first = fitting[0]
+    evidence = [*first.evidence, f"this predicts every register of both readbacks in all {len(trial.seen)} launches"]
+    evidence += [f"as well explained by: {candidate.what}" for candidate in fitting[1:_OTHERS]]
+    evidence += [f"not told apart by this run: {other}: {ones[0].what}" for other, ones in others]
+    return Diagnosis(f"{cause}: {first.what}", "possible" if others else "certain", evidence)
+
+
+def _as_documented(trial: Trial, findings: Sequence[SanitizerFinding]) -> Diagnosis | None:
+    """All cells are right, yet the sanitizer has found something: no other policy showed it."""
+    if not findings or not explains(trial, trial.clean) or not _image_as_staged(trial):
+        return None
+    evidence = [f"sanitizer, {finding.rule}: {finding.message} ({finding.where})" for finding in findings]
+    evidence.append("every cell is right in this run and in the repetitions")
+    return Diagnosis("race: accesses are not ordered; a wait or fence is missing", "likely", evidence)
+
+
+def _image_as_staged(trial: Trial) -> bool:
+    return all(trial.image_as_staged(seen) for seen in trial.seen)
+
+
+def _unexplained(trial: Trial) -> Diagnosis | None:
+    if explains(trial, trial.clean) and _image_as_staged(trial):
+        return None
+    facts = known_facts(trial)
+    return Diagnosis(f"{UNEXPLAINED}: no known cause predicts this run", "possible", facts)
+
+
+def causes() -> list[str]:
+    """All that can be named, in the order of preference."""
+    return ["race", *HYPOTHESES, UNEXPLAINED]
+
+
+__all__ = ["UNEXPLAINED", "causes", "diagnose", "np"]

@@ -1,0 +1,147 @@
+"""Faults of the instruction: its descriptor, its accumulator, the cells that it may write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from umma_probe.harness.diagnosis.hypothesis import Candidate, hypothesis
+from umma_probe.harness.gemm.judge import expected_elements
+from umma_probe.harness.gemm.predict import filled_tmem, stage_tmem_a
+from umma_probe.harness.inject import reencode
+from umma_probe.harness.occupancy import NOWHERE
+from umma_probe.record.sets import format_set
+from umma_probe.spec.idesc import decode_idesc
+from umma_probe.spec.kinds import KINDS
+from umma_probe.spec.machine import TMEM_LANES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from umma_probe.harness.gemm.trial import Trial
+
+_N_STEP = 8
+_LARGEST_N = 256
+
+
+def untouched(trial: Trial) -> np.ndarray:
+    """Cells (128, 512) that hold in every launch what they held before the MMA."""
+    cells = []
+    for seen in trial.seen:
+        recipe = replace(trial.clean, fill=seen.fill)
+        before = filled_tmem(recipe, trial.before, seen.image.base, trial.arch)
+        if recipe.a_in_tmem:
+            stage_tmem_a(recipe, before, seen.codes.a_codes)
+        cells.append(trial.words(seen) == before)
+    return np.asarray(np.all(cells, axis=0))
+
+
+@hypothesis("mma-skipped")
+def mma_skipped(trial: Trial) -> Iterator[Candidate]:
+    """No MMA, or not all along K."""
+    yield Candidate("no MMA was executed", replace(trial.clean, issued_tiles=0),
+                    ("every cell of D holds what it held before the MMA",))  # fmt: skip
+    for tiles in range(1, trial.clean.tiles):
+        yield Candidate(f"only the first {tiles} of {trial.clean.tiles} K tiles are multiplied",
+                        replace(trial.clean, issued_tiles=tiles))  # fmt: skip
+
+
+@hypothesis("lane-mask")
+def lane_mask(trial: Trial) -> Iterator[Candidate]:
+    """Some lanes of D, all of their columns, were left alone."""
+    place = expected_elements(trial)[0] != NOWHERE
+    if trial.clean.ws or trial.clean.a_in_tmem:
+        return
+    left = (untouched(trial) | ~place).all(axis=1) & place.any(axis=1)
+    if not left.any() or left.sum() == place.any(axis=1).sum():
+        return
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], left.astype(np.int8), [0]))))
+    ranges = tuple((int(low), int(high)) for low, high in zip(edges[::2], edges[1::2], strict=True))
+    named = format_set(np.flatnonzero(left))
+    yield Candidate(f"lanes {named} were not written: a lane mask disables them",
+                    replace(trial.clean, disabled_lanes=ranges),
+                    (f"lanes {named} hold what they held before the MMA, in all columns of D",))  # fmt: skip
+
+
+@hypothesis("wrong-idesc")
+def wrong_idesc(trial: Trial) -> Iterator[Candidate]:
+    """One field of the instruction descriptor is another one."""
+    fields = decode_idesc(trial.clean.kind, trial.clean.idesc)
+    for change in _field_changes(trial):
+        word = reencode(fields, **change)
+        named = ", ".join(f"{name} is {value}, must be {getattr(fields, name)}" for name, value in change.items())
+        yield Candidate(f"field {named}", replace(trial.clean, idesc=word),
+                        (f"instruction descriptor {word:#010x} in place of {trial.clean.idesc:#010x}",))  # fmt: skip
+
+
+def _field_changes(trial: Trial) -> Iterator[dict[str, Any]]:
+    fields, kind = decode_idesc(trial.clean.kind, trial.clean.idesc), KINDS[trial.clean.kind]
+    yield from ({"m": m} for m in (32, 64, 128) if m != fields.m)
+    yield from ({"n": n} for n in range(_N_STEP, _LARGEST_N + 1, _N_STEP) if n != fields.n)
+    for name in ("a_type", "b_type"):
+        yield from ({name: type_} for type_ in kind.operand_types if type_ != getattr(fields, name))
+    yield from ({"a_type": type_, "b_type": type_} for type_ in kind.operand_types
+                if type_ != fields.a_type and type_ != fields.b_type)  # fmt: skip
+    yield from ({"d_type": type_} for type_ in kind.d_types if type_ != fields.d_type)
+    yield from ({"negate_a": not fields.negate_a}, {"negate_b": not fields.negate_b})
+
+
+@hypothesis("stale-accumulator")
+def stale_accumulator(trial: Trial) -> Iterator[Candidate]:
+    """The first MMA adds to what the accumulator holds."""
+    yield Candidate("the first MMA accumulates into what Tensor Memory held before",
+                    replace(trial.clean, accumulate=not trial.clean.accumulate))  # fmt: skip
+
+
+@hypothesis("shared-columns")
+def shared_columns(trial: Trial) -> Iterator[Candidate]:
+    """Sub-tiles of D overlap, or lie apart."""
+    clean = trial.clean
+    if clean.subs == 1:
+        return
+    for step in range(0, 2 * clean.n):
+        if step != clean.d_step:
+            yield Candidate(f"sub-tiles of D begin {step} columns apart, must be {clean.d_step}"
+                            + (": they share columns" if step < clean.n else ""), replace(clean, d_step=step))  # fmt: skip
+
+
+@hypothesis("d-column")
+def d_column(trial: Trial) -> Iterator[Candidate]:
+    """D lies at other columns; the sentinels around it, which name their own cells, say that the readback is right."""
+    if trial.clean.a_in_tmem:
+        written = ~untouched(trial)
+        written[:, trial.clean.a_column : trial.clean.a_column + 8 * trial.clean.tiles] = False
+    else:
+        written = ~untouched(trial)
+    columns = np.flatnonzero(written.any(axis=0))
+    if len(columns) and int(columns[0]) != trial.clean.d_column:
+        found = int(columns[0])
+        yield Candidate(f"D begins at column {found}, must be {trial.clean.d_column}", replace(trial.clean, d_column=found),
+                        ("the sentinels beside D name their own lanes and columns, so the readback is right",))  # fmt: skip
+
+
+@hypothesis("tmem-overlap")
+def tmem_overlap(trial: Trial) -> Iterator[Candidate]:
+    """A in Tensor Memory lies inside of D."""
+    clean = trial.clean
+    if not clean.a_in_tmem or _a_where_it_belongs(trial):
+        return
+    end = min(clean.d_column + clean.total_n, 512 - 8 * clean.tiles + 1)
+    for column in range(max(0, clean.d_column - 8 * clean.tiles + 1), end):
+        if column != clean.a_column:
+            yield Candidate(f"A in Tensor Memory begins at column {column}, inside of D, must begin at {clean.a_column}",
+                            replace(clean, a_column=column),
+                            (f"columns {clean.a_column}-{clean.a_column + 8 * clean.tiles - 1} do not hold A",))  # fmt: skip
+
+
+def _a_where_it_belongs(trial: Trial) -> bool:
+    clean = trial.clean
+    place = slice(clean.a_column, clean.a_column + 8 * clean.tiles)
+    for seen in trial.seen:
+        staged = np.zeros((TMEM_LANES, 512), np.uint32)
+        stage_tmem_a(clean, staged, seen.codes.a_codes)
+        if not np.array_equal(trial.words(seen)[:, place], staged[:, place]):
+            return False
+    return True

@@ -1,0 +1,82 @@
+"""Faults of the reader. Sentinels name their own cells, so a readback that reads elsewhere gives itself away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.harness.diagnosis.hypothesis import Candidate, hypothesis
+from umma_probe.harness.gemm.recipe import UPPER_HALF, Reading
+from umma_probe.layouts.tmem_ldst import LdStSpec, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from umma_probe.harness.gemm.trial import Trial
+
+_SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b")
+_LARGEST_SHIFT = 128
+
+
+@hypothesis("layout-mistaken")
+def layout_mistaken(trial: Trial) -> Iterator[Candidate]:
+    """The dump is what the documents say, the reader expects something else."""
+    if trial.clean.read_as_layout_d:
+        yield Candidate("D lies as documented (layout F), and is read as layout D", trial.clean,
+                        ("Tensor Memory holds exactly what the documents say for this MMA: 16 rows in each 32 lanes",
+                         "the reader takes row m from lane m"))  # fmt: skip
+
+
+@hypothesis("readback-shape")
+def readback_shape(trial: Trial) -> Iterator[Candidate]:
+    """Loaded with one shape, read as another with as many registers."""
+    for index, reading in enumerate(trial.clean.readings):
+        for spec in _shapes_with(reading.readback.spec.registers):
+            other = replace(reading.readback, spec=spec)
+            if spec != reading.readback.spec and other.dump_shape == reading.readback.dump_shape:
+                yield _reads(trial, index, replace(reading, readback=other),
+                             f"readback {index} loads {spec} and is read as {reading.readback}")  # fmt: skip
+
+
+def _shapes_with(registers: int) -> Iterator[LdStSpec]:
+    for shape in _SHAPES:
+        for num in (1, 2, 4, 8, 16, 32, 64, 128):
+            try:
+                spec = parse(f"{shape}.x{num}")
+            except Exception:  # noqa: S112  # not every shape has every .xNUM
+                continue
+            if spec.registers == registers:
+                yield spec
+
+
+@hypothesis("readback-lane")
+def readback_lane(trial: Trial) -> Iterator[Candidate]:
+    """The upper half of a warp's lanes is not reached, or from the wrong lane on."""
+    for index, reading in enumerate(trial.clean.readings):
+        if reading.readback.halves == 1:
+            continue
+        for step in range(UPPER_HALF):
+            yield _reads(trial, index, replace(reading, lane_step=step),
+                         f"readback {index} ({reading.readback}) reads lane {step} on for lane {UPPER_HALF} on")  # fmt: skip
+
+
+@hypothesis("readback-column")
+def readback_column(trial: Trial) -> Iterator[Candidate]:
+    """All columns are off by the same number."""
+    for index, reading in enumerate(trial.clean.readings):
+        for shift in range(1, _LARGEST_SHIFT):
+            yield _reads(trial, index, replace(reading, column=shift),
+                         f"readback {index} ({reading.readback}) reads {shift} columns further right")  # fmt: skip
+
+
+def _reads(trial: Trial, index: int, reading: Reading, what: str) -> Candidate:
+    other = trial.clean.readings[1 - index].readback
+    return Candidate(what, trial.clean.with_reading(index, reading),
+                     (f"readback {1 - index} ({other}) shows every cell as documented",))  # fmt: skip
+
+
+def readbacks_agree(trial: Trial) -> bool:
+    """Whether both show the same Tensor Memory."""
+    return all(np.array_equal(trial.words(seen, 0), trial.words(seen, 1)) for seen in trial.seen)

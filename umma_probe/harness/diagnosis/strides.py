@@ -1,0 +1,116 @@
+"""Which values of an address field can explain a few elements of D: a fast sieve before whole predictions.
+
+There are 16384 strides and start addresses. For the sieve only a few elements (m, n) of the random pass are worked out in
+float64, for all values at once: those rows of the suspected operand are fetched under each value, the other operand is as
+staged. Values that give what D holds there go on to the exact comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from umma_probe.harness.coding import decode_d
+from umma_probe.harness.gemm.predict import Unpredictable, d_cells, fetch_addresses
+from umma_probe.spec.encoding import decode_to_float64
+
+if TYPE_CHECKING:
+    from umma_probe.harness.gemm.trial import Seen, Trial
+
+_VALUES = np.arange(0, 1 << 18, 16)
+_ROWS = 16
+_TOLERANCE = 2e-3
+_KEPT = 64
+
+
+def likely_values(trial: Trial, name: str, field: str) -> list[int]:
+    """Values of ``lbo``, ``sbo``, ``smem``, ``step`` or ``jump`` of operand ``name`` that pass the sieve, in order.
+
+    The clean value is not among them. At most 64: more means that the field does not matter here.
+    """
+    seen = next(seen for seen in trial.seen if seen.codes.coded is None)
+    read = trial.clean.operand(name).read
+    clean_value = getattr(read, field)
+    step = 32 if field in ("step", "jump") else 16
+    try:
+        wanted = _observed(trial, seen, name)
+        possible = _sieve(trial, seen, name, field, _VALUES[_VALUES % step == 0], wanted)
+    except Unpredictable:
+        return []
+    return [int(value) for value in possible if value != clean_value][:_KEPT]
+
+
+def _picked_rows(trial: Trial, name: str) -> np.ndarray:
+    """Rows of the suspected operand, of the first sub-tile: spread over groups of eight and over the whole."""
+    rows = trial.clean.m if name == "a" else trial.clean.n
+    return np.unique(np.linspace(0, rows - 1, min(_ROWS, rows)).astype(np.int64))
+
+
+def _observed(trial: Trial, seen: Seen, name: str) -> np.ndarray:
+    """Values of D at (picked row of the suspect, row 0 of the other operand)."""
+    clean = trial.clean
+    lanes, columns = d_cells(clean.m, clean.n, clean.ws, clean.d_lane, clean.d_column)
+    values = decode_d(trial.words(seen), clean.d_type)[lanes, columns]
+    rows = _picked_rows(trial, name)
+    picked: np.ndarray = values[rows, 0] if name == "a" else values[0, rows]
+    if not np.isfinite(picked).all():
+        raise Unpredictable("D holds no numbers")
+    return picked
+
+
+def _sieve(
+    trial: Trial, seen: Seen, name: str, field: str, values: np.ndarray, wanted: np.ndarray
+) -> np.ndarray:
+    """Those of ``values`` that give ``wanted``; row by row, so that most are dropped early."""
+    clean, tile_k = trial.clean, trial.clean.tile_k
+    other = (seen.codes.b if name == "a" else seen.codes.a)[0]
+    for row, value in zip(_picked_rows(trial, name), wanted, strict=True):
+        total, size, known = np.zeros(len(values)), np.zeros(len(values)), np.ones(len(values), np.bool_)
+        for tile in range(clean.tiles):
+            fetched, inside = _fetched(trial, seen, name, field, values, tile, int(row))
+            products = fetched * other[tile * tile_k : (tile + 1) * tile_k]
+            with np.errstate(invalid="ignore"):
+                total += products.sum(axis=1)
+                size += np.abs(products).sum(axis=1)
+            known &= inside
+        values = values[known & (np.abs(total - value) <= _TOLERANCE * np.maximum(size, 1e-6))]
+        if not len(values):
+            break
+    return values
+
+
+def _fetched(
+    trial: Trial, seen: Seen, name: str, field: str, values: np.ndarray, tile: int, row: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Elements (values, k) of one row and K tile under each value, and which values stay inside shared memory."""
+    clean, image = trial.clean, seen.image
+    staged = clean.operand(name)
+    addresses = _addresses(trial, name, field, values, tile, row, image.base)
+    first = addresses // 8 - image.base
+    inside = np.asarray((first.min(axis=1) >= 0) & (first.max(axis=1) + 4 <= len(image.data)))
+    safe = np.where(inside[:, None], addresses, 8 * image.base)
+    return decode_to_float64(image.gather(safe, staged.bits), staged.type_), inside
+
+
+def _addresses(
+    trial: Trial, name: str, field: str, values: np.ndarray, tile: int, row: int, base: int
+) -> np.ndarray:
+    """Bit addresses (values, k): linear in the value before the swizzle, so two fetches give the slope."""
+    from umma_probe.layouts.swizzle import swizzle_address
+
+    clean = trial.clean
+    staged = clean.operand(name)
+    major = staged.placed.major
+
+    def linear(value: int) -> np.ndarray:
+        plain = replace(staged.read, **{field: value})
+        desc = plain.descriptor(base, tile, 0)
+        fetched = fetch_addresses(clean.kind, staged, desc, major, row + 1, clean.tile_k)[row]
+        unswizzled = swizzle_address(fetched // 8, staged.read.swizzle)  # its own inverse
+        return np.asarray(unswizzled * 8 + fetched % 8)
+
+    origin, slope = linear(0), (linear(4096) - linear(0)) // 4096
+    at = origin[None] + values[:, None] * slope[None]
+    return np.asarray(swizzle_address(at // 8, staged.read.swizzle) * 8 + at % 8)
