@@ -380,7 +380,7 @@ fmha(const __grid_constant__ TensorMap q_map,  // [batch][head][query][HD], box 
   }
   if (threadIdx.x == 0) {
     init_barriers(shared);
-    fence_mbarrier_init();  // TMA and tensor core arrive through the async proxy
+    fence_mbarrier_init();  // TMA arrives on them through the async proxy
   }
   __syncthreads();  // barriers and address are there
 
@@ -394,7 +394,7 @@ fmha(const __grid_constant__ TensorMap q_map,  // [batch][head][query][HD], box 
     __syncwarp();  // the barrier takes whole warps
   } else {
     if (elect_sync()) kernel.load(q_map, k_map, v_map);
-    __syncwarp();
+    __syncwarp();  // the same
   }
   __syncthreads();  // Tensor Memory has been read
   if (warp == MMA_WARP) tcgen05_dealloc(kernel.tmem, allocated_columns<HEAD_DIM>());

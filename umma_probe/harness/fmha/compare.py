@@ -48,6 +48,12 @@ class Comparison:
         large = size > 1e-3 * size.max(initial=0.0)
         return float((self.error[large] / size[large]).max(initial=0.0))
 
+    def part(self, place: tuple[Any, ...]) -> Comparison:
+        """The elements at an index of every array."""
+        return Comparison(
+            self.expected[place], self.actual[place], self.error[place], self.limit[place], self.wrong[place]
+        )
+
     @property
     def first_wrong(self) -> tuple[int, ...]:
         """Index of the first wrong element; only if there is one."""

@@ -11,7 +11,8 @@ With u = half the distance from 1 to the next number of the element type (2^-8 f
   maximum itself cancels, because probabilities, sum and rescaling use the same rounded one.
 - O, with B = sum p |v| / sum p: P is rounded to the element type (u), both probabilities and the sum are off, and
   8 MMAs a tile accumulate: (u + 2 e_p + e_sum + tiles * (8 * 5.25 * 2^-23 + 2^-21)) * B; the result is rounded to the
-  element type: u * |O|. Subnormals add their spacing: f16 2^-25 in O, and in each P.
+  element type: u * |O|. Small numbers add a floor, in O and in each P: half the spacing of the element type's
+  subnormals (f16: 2^-25), and 2^-126 because ex2.approx.ftz gives no f32 subnormals.
 - LSE, absolute: e_p + e_sum as logarithms, 2^-22 of lg2.approx, two f32 roundings of its terms.
 
 These are bounds, not estimates: a correct kernel stays below them whatever the data. The cosine has a limit of its
@@ -34,6 +35,7 @@ MMA_ERROR = 5.25 * 2.0**-23
 EX2_ERROR = 2.0**-22
 LG2_ERROR = 2.0**-22
 F32_UNIT = 2.0**-24
+SMALLEST_NORMAL = 2.0**-126
 _EXPONENT_RANGE = 150.0
 _ADDITIONS = 37
 _MMAS_PER_TILE = TILE // 16
@@ -59,7 +61,7 @@ class Limits:
     lse: F64
     unit: float
     p_floor: float
-    """Half the spacing of the element type's subnormals."""
+    """What a probability may be off however small it is."""
 
 
 def unit_roundoff(problem: FmhaProblem) -> float:
@@ -75,7 +77,8 @@ def derivation(problem: FmhaProblem) -> str:
 def limits(problem: FmhaProblem, tensors: Tensors, reference: Reference) -> Limits:
     """The limits of a problem."""
     unit = unit_roundoff(problem)
-    floor = float(ml_dtypes.finfo(problem.element).smallest_subnormal) / 2
+    half_spacing = float(ml_dtypes.finfo(problem.element).smallest_subnormal) / 2
+    floor = half_spacing + SMALLEST_NORMAL
     tiles = problem.kv_tiles
     with np.errstate(all="ignore"):
         ds = problem.hd // 16 * MMA_ERROR * reference.s_size

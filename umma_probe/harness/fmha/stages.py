@@ -65,7 +65,7 @@ def compare_stages(
 ) -> Iterator[StageResult]:
     """Each chosen value against its reference."""
     running = running_softmax(problem, reference)
-    tile_visited = np.arange(problem.kv_tiles) < problem.visited_tiles()[:, None]
+    tile_visited = np.less(np.arange(problem.kv_tiles), problem.visited_tiles()[:, None])
     key_visited = np.repeat(tile_visited, TILE, axis=1)[:, : problem.seq_k]
     # one f32 rounding of the maximum, which the running values are relative to
     origin = np.expm1(LN_2 * F32_UNIT * np.abs(np.nan_to_num(running.row_max, posinf=0.0, neginf=0.0)))
@@ -87,7 +87,7 @@ def compare_stages(
                 limit = (limits.p_relative[..., None] + spread + unit) * running.p + limits.p_floor
                 yield _stage(name, running.p, actual.view(problem.element)[..., : problem.seq_k], limit, key_visited)
             case "o_unscaled":
-                row_visited = np.broadcast_to(tile_visited.any(axis=1)[:, None], (problem.seq_q, problem.hd))
+                row_visited = np.broadcast_to(np.greater(problem.visited_tiles(), 0)[:, None], reference.o.shape)
                 expected = reference.o * np.where(reference.row_sum == 0, 1.0, reference.row_sum)[..., None]
                 yield _stage(name, expected, actual, limits.o_unscaled, row_visited)
 

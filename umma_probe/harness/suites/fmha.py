@@ -152,8 +152,7 @@ def _tiles(problem: FmhaProblem, compared: Comparison, distance: npt.NDArray[np.
         for head in range(problem.heads):
             for first in range(0, problem.seq_q, TILE):
                 place = (batch, head, slice(first, first + TILE))
-                part = Comparison(*(x[place] for x in (compared.expected, compared.actual, compared.error,
-                                                       compared.limit, compared.wrong)))  # fmt: skip
+                part = compared.part(place)
                 found.append(
                     TileAccuracy(
                         batch=batch,
