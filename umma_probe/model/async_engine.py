@@ -9,7 +9,7 @@ decides when it happens, within what is allowed:
 - ``random:SEED``: at seeded random moments in between, replayable.
 
 A correct kernel gives the same result under all of them. Waits (``tcgen05.wait``, ``cp.async.wait_group``, commit
-through an mbarrier ...) call
+through an mbarrier, ``wgmma.wait_group`` ...) call
 :meth:`AsyncEngine.require`; an mbarrier wait suspends the strand, and the engine completes operations when all are
 suspended.
 """
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-SILENT = frozenset({"mma", "cp", "shift", "ld", "st"})
-"""Operations whose completion wakes nobody: ``tcgen05.commit`` and ``tcgen05.wait`` ask for them."""
+SILENT = frozenset({"mma", "cp", "shift", "ld", "st", "wgmma"})
+"""Operations whose completion wakes nobody: a commit or a wait asks for them."""
 
 EARLY_CHANCE = 0.25
 """Under ``random``: how likely an operation happens at its issue, or one happens between two turns."""

@@ -25,6 +25,7 @@ from umma_probe.model.tensormap_proxy import TensorMapProxy
 from umma_probe.model.tmem import TensorMemory
 from umma_probe.model.transfer_groups import TransferGroups
 from umma_probe.model.warp_sync import WarpSync
+from umma_probe.model.warpgroup import WarpGroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,6 +122,7 @@ class Launch:
         """Groups of ``cp.async``."""
         self.bulk_groups = TransferGroups()
         """Groups of ``cp.async.bulk`` and its kin."""
+        self.warpgroups = WarpGroups(self)
         self.tensor_maps = TensorMapProxy(self)
         self.named_barriers = NamedBarriers(self)
         self.cluster_barriers = ClusterBarriers(self)
@@ -195,6 +197,7 @@ class Launch:
         self.mbarriers.clear_slot(slot)
         self.cta_retired[slot] = True
         self.named_barriers.clear_slot(slot)
+        self.warpgroups.retire(slot)
         for groups in (self.copy_groups, self.bulk_groups):
             groups.forget(slot * self.cta_threads, (slot + 1) * self.cta_threads)
         index = self.cta_index(slot)
