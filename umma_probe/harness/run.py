@@ -103,6 +103,8 @@ def _execute(
             outcome, output = _launch(device, module[plan.entry], plan, timeout)
             outputs.append(output)
             add_notes(report, outcome)
+            if report.target.kind == "cuda":
+                report.timing.kernel_s = (report.timing.kernel_s or 0.0) + outcome.seconds
         report.timing.run_s = round(time.perf_counter() - start, 4)
     except (ConfigError, DeviceUnavailable, InternalError):
         raise

@@ -165,6 +165,8 @@ class Timing:
 
     compile_s: float = 0.0
     run_s: float = 0.0
+    kernel_s: float | None = None
+    """On a GPU: between two events around the launches."""
 
 
 @dataclass

@@ -28,6 +28,12 @@ def headline(report: Report) -> str:
     )
 
 
+def throughput(report: Report) -> str:
+    """Kernel time and rate, as information; empty on the model."""
+    seconds, work = report.timing.kernel_s, report.metrics.get("flop", 0.0)
+    return f"kernel {seconds * 1e3:.3f} ms, {work / seconds / 1e12:.1f} TFLOP/s" if seconds else ""
+
+
 def tile_rows(accuracy: Accuracy) -> list[tuple[str, ...]]:
     """One row a query tile of a head, the worst first."""
     tiles = sorted(accuracy.tiles, key=lambda tile: (-tile.wrong, tile.cosine))

@@ -114,6 +114,11 @@ class FmhaProblem:
         tiles: npt.NDArray[np.int64] = -(-visible[last_row] // TILE)
         return tiles
 
+    @property
+    def flop(self) -> float:
+        """Multiplications and additions of Q K^T and P V, for the keys that are seen."""
+        return 4.0 * self.hd * self.heads * self.batch * float(self.visible_keys().sum())
+
     def defines(self) -> dict[str, object]:
         """The kernel's compile-time choices."""
         return {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from umma_probe.errors import ConfigError
 from umma_probe.harness.fmha.budget import budget
 from umma_probe.harness.fmha.compare import Comparison, compare, cosine, ulp_distance, ulp_histogram
 from umma_probe.harness.fmha.error_map import error_map
@@ -55,19 +56,14 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     """Inputs, kernel and launch; see ``Suite.prepare``."""
     problem = problem_of(params)
     filled = {**params, "kv_heads": problem.kv_heads}
-    if problems := problem.problems():
-        return Experiment(filled, problems, {}, [], _nothing)
+    if problems := problem.problems():  # not even by force: there is no such kernel
+        raise ConfigError("; ".join(item.message for item in problems), ref=str(problems[0].ref))
     tensors = draw(problem, params["inputs"], seed)
     given = plant(problem, tensors, params["inject"]) if params["inject"] else tensors
     smem = budget(problem).smem_bytes
     plan = LaunchPlan("fmha", _arguments(problem, given), problem.grid, (THREADS,), dynamic_smem=smem)
     defines = {**problem.defines(), "EXPECTED_SMEM_BYTES": smem}
     return Experiment(filled, [], defines, [plan], partial(judge, problem, tensors, chosen(params["stage"])))
-
-
-def _nothing(outputs: Sequence[Outputs]) -> Judgement:
-    """Sizes that no kernel exists for: nothing ran."""
-    return Judgement([])
 
 
 def _arguments(problem: FmhaProblem, tensors: Tensors) -> list[Argument]:
@@ -100,7 +96,7 @@ def judge(problem: FmhaProblem, tensors: Tensors, stages: tuple[str, ...], outpu
         stages=[_stage_record(result) for result in results],
         error_map=error_map(problem, compared) if compared.wrong.any() else None,
     )
-    metrics = _metrics(compared, lse, distance, whole, accuracy)
+    metrics = {**_metrics(compared, lse, distance, whole, accuracy), "flop": problem.flop}
     diagnosis = _diagnosis(problem, tensors, reference, compared, bound, results) if failed else None
     return Judgement(checks, metrics=metrics, accuracy=accuracy, diagnosis=diagnosis, notes=_notes(compared))
 

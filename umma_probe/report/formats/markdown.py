@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from umma_probe.record.schema import CellState
-from umma_probe.report.accuracy import MAP_LEGEND, TILE_HEADER, headline, map_lines, map_title, tile_rows
+from umma_probe.report.accuracy import MAP_LEGEND, TILE_HEADER, headline, map_lines, map_title, throughput, tile_rows
 from umma_probe.report.picture import MEANINGS, picture, present_states, sentences, states_of
 from umma_probe.report.summary import parameters, set_lines, target_line, timing_line
 
@@ -55,6 +55,8 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _accuracy(report: Report, accuracy: Accuracy) -> Iterator[str]:
     yield f"\n## Accuracy\n\n{headline(report)}\n\nLimit: {accuracy.limit}\n"
+    if rate := throughput(report):
+        yield f"{rate}\n"
     yield _row(TILE_HEADER)
     yield "|---" * len(TILE_HEADER) + "|"
     yield from (_row(row) for row in tile_rows(accuracy))

@@ -13,7 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from umma_probe.record.schema import CellState, Verdict
-from umma_probe.report.accuracy import MAP_LEGEND, TILE_HEADER, headline, map_lines, map_title, tile_rows, wrong_columns
+from umma_probe.report.accuracy import (
+    MAP_LEGEND,
+    TILE_HEADER,
+    headline,
+    map_lines,
+    map_title,
+    throughput,
+    tile_rows,
+    wrong_columns,
+)
 from umma_probe.report.picture import MEANINGS, picture, present_states, sentences, states_of
 from umma_probe.report.summary import parameters, set_lines, target_line, timing_line
 
@@ -129,7 +138,7 @@ def _layout_line(tmem: TmemRecord) -> Iterator[Text]:
 
 def _accuracy(report: Report, accuracy: Accuracy) -> Iterator[RenderableType]:
     """One line on a pass; else also where the wrong elements are."""
-    yield Text(headline(report))
+    yield from (Text(line) for line in (headline(report), throughput(report)) if line)
     if report.verdict == Verdict.PASS.value:
         return
     table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
