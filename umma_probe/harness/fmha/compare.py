@@ -1,7 +1,7 @@
 """Actual against exact: errors, cosine, ULPs, per query tile and per column of O.
 
-A value that is NaN or infinite in the reference must be the same in the result, and is left out of every figure. Where
-both vectors are zero the cosine is 1.
+A value that is NaN or infinite in the reference must be the same in the result. What is no number on either side is left
+out of every figure; where only the result is none, it counts as wrong. Where both vectors are zero the cosine is 1.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class Comparison:
     expected: F64
     actual: F64
     error: F64
-    """|actual - expected|; 0 where the reference is NaN or infinite."""
+    """|actual - expected|; 0 where either is NaN or infinite."""
     limit: F64
     wrong: npt.NDArray[np.bool_]
     """Beyond the limit, or not the NaN or infinity that it must be."""
 
     @property
     def limit_used(self) -> float:
-        """The largest error as a share of its limit; 1 is the limit."""
+        """The largest error as a share of its limit; 1 is the limit. No limit is zero where there is an error."""
         with np.errstate(all="ignore"):
             share = np.where(self.error == 0, 0.0, self.error / self.limit)
-        return float(np.nan_to_num(share, nan=np.inf).max(initial=0.0))
+        return float(share.max(initial=0.0))
 
     @property
     def max_error(self) -> float:
@@ -64,18 +64,17 @@ def compare(expected: F64, actual: npt.NDArray[Any], limit: npt.ArrayLike) -> Co
     """Compare; ``limit`` broadcasts."""
     values = actual.astype(np.float64)
     limits = np.broadcast_to(np.asarray(limit, np.float64), expected.shape)
-    number = np.isfinite(expected)
     with np.errstate(all="ignore"):
         difference = np.abs(values - expected)
+    numbers = np.isfinite(difference)
     same = (values == expected) | (np.isnan(values) & np.isnan(expected))
-    error = np.where(number, np.where(np.isnan(difference), np.inf, difference), 0.0)
-    wrong = np.where(number, ~(error <= limits), ~same)
-    return Comparison(expected, values, error, limits, wrong)
+    wrong = np.where(numbers, ~(difference <= limits), ~same)
+    return Comparison(expected, values, np.where(numbers, difference, 0.0), limits, wrong)
 
 
 def cosine(a: F64, b: F64, axis: tuple[int, ...] | None = None) -> Any:
-    """Of vectors that lie along ``axis`` (all axes by default); elements that are no numbers in ``a`` are left out."""
-    number = np.isfinite(a)
+    """Of vectors that lie along ``axis`` (all axes by default); elements that are no numbers in either are left out."""
+    number = np.isfinite(a) & np.isfinite(b)
     x, y = np.where(number, a, 0.0), np.where(number, b, 0.0)
     with np.errstate(all="ignore"):
         dot, size = (x * y).sum(axis=axis), np.sqrt((x * x).sum(axis=axis) * (y * y).sum(axis=axis))
@@ -88,7 +87,7 @@ def ulp_distance(expected: F64, actual: npt.NDArray[Any]) -> npt.NDArray[np.int6
     with np.errstate(over="ignore"):
         rounded = expected.astype(actual.dtype)
     distance: npt.NDArray[np.int64] = np.abs(_ordinal(actual) - _ordinal(rounded))
-    return np.where(np.isfinite(expected), distance, 0)
+    return np.where(np.isfinite(expected) & np.isfinite(actual.astype(np.float64)), distance, 0)
 
 
 def _ordinal(x: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
