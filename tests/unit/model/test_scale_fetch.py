@@ -221,8 +221,8 @@ def test_faults_of_scale_addresses():
 
 def test_descriptors_of_scaled_kinds():
     case = {"a_type": "e2m1", "b_type": "e2m1", "m": 128, "n": 64}
+    word = encode_idesc("mxf4nvf4", scale_type="ue4m3", sfa_id=2, **case)
     with pytest.raises(UndefinedBehavior, match="sfa_id is 2"):
-        word = encode_idesc("mxf4nvf4", scale_type="ue4m3", sfa_id=2, **case)
         checked_idesc(MmaForm("mxf4nvf4", scale_vector="4X"), word, "sm_100a")
     with pytest.raises(UndefinedBehavior, match="scale_type is ue4m3"):
         checked_idesc(

@@ -12,8 +12,18 @@ from umma_probe.model.tensor_core import execute
 from umma_probe.model.zero_column_mask import decode_mask
 
 
-def word(*, start: tuple[int, ...] = (0, 0, 0, 0), first: tuple[int, ...] = (0, 0, 0, 0), enable: int = 1, skip: int = 0,
-         use: int = 0, shift: int = 0) -> int:  # fmt: skip
+NONE = (0, 0, 0, 0)
+
+
+def word(
+    *,
+    start: tuple[int, ...] = NONE,
+    first: tuple[int, ...] = NONE,
+    enable: int = 1,
+    skip: int = 0,
+    use: int = 0,
+    shift: int = 0,
+) -> int:
     """The descriptor; ``start`` and ``first`` are of sub-mask 0, 1, 2, 3."""
     value = sum(s << 8 * i for i, s in enumerate(start)) + sum(f << 32 + i for i, f in enumerate(first))
     return value | enable << 39 | skip << 40 | use << 48 | shift << 56
@@ -70,7 +80,7 @@ def test_illegal_masks(descriptor: int, m: int, limit: int, text: str):
 
 
 def test_a_shifted_and_masked_mma():
-    """"If N = 128 then B with columns from 2 to 129 will be used": rows 2 to N + 1 of B as it lies in shared memory."""
+    """ "If N = 128 then B with columns from 2 to 129 will be used": rows 2 to N + 1 of B as it lies in shared memory."""
     launch = bench()
     n, shift = 64, 2
     b = np.zeros((n + 8, 8))
@@ -83,6 +93,6 @@ def test_a_shifted_and_masked_mma():
     execute(mma_call(launch, MmaForm("tf32", ws=True), idesc, a=place_a, b=place_b, **more))
     d = get_d(launch, "D", 128, n)[0].view(np.float32)
     assert (d == np.where(np.arange(n) % 7 >= 4, 0, np.arange(n) + shift)).all()
+    last = place_b + (launch.shared_limit - n * 32 - 0x4000 >> 4)
     with pytest.raises(DeviceError, match="B reads shared address"):
-        end = launch.shared_limit - n * 32
-        execute(mma_call(launch, MmaForm("tf32", ws=True), idesc, a=place_a, b=place_b + (end - 0x4000 >> 4), **more))
+        execute(mma_call(launch, MmaForm("tf32", ws=True), idesc, a=place_a, b=last, **more))

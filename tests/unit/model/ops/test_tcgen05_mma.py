@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tensor_kernels import COMMIT, FENCE, INIT, ONES, WAIT, mma, run, smem_desc
 
-from umma_probe.errors import IllegalProgram, NotModelled, PtxSyntaxError, UndefinedBehavior, UmmaProbeError
+from umma_probe.errors import IllegalProgram, NotModelled, PtxSyntaxError, UmmaProbeError, UndefinedBehavior
 from umma_probe.spec.idesc import encode_idesc
 
 DESCRIPTORS = smem_desc(0, 128) + "mov.b64 %da, %d;\n" + smem_desc(8192, 64) + "mov.b64 %db, %d;\n"
@@ -22,8 +22,8 @@ MXF8_SPARSE = encode_idesc("mxf8f6f4", a_type="e4m3", b_type="e4m3", m=128, n=64
 def fill(column: int, count: int, value: int) -> str:
     """Columns of every lane with one word."""
     registers = ", ".join(["%x"] * count)
-    return (f"mov.u32 %x, {value:#x}; add.u32 %y, %base, {column};\n"
-            f"tcgen05.st.sync.aligned.32x32b.x{count}.b32 [%y], {{{registers}}};\ntcgen05.wait::st.sync.aligned;\n")  # fmt: skip
+    store = f"tcgen05.st.sync.aligned.32x32b.x{count}.b32 [%y], {{{registers}}};\ntcgen05.wait::st.sync.aligned;\n"
+    return f"mov.u32 %x, {value:#x}; add.u32 %y, %base, {column};\n" + store
 
 
 def kernel(lines: str, before: str = "") -> str:
@@ -85,7 +85,8 @@ def test_weight_stationary(words: str):
 
 def test_sparse():
     before = fill(200, 1, 0x44444444)
-    line = f"add.u32 %z, %base, 200;\n@%p0 tcgen05.mma.sp.cta_group::1.kind::f16 [%base], %da, %db, [%z], {SPARSE}, %pe;\n"
+    line = f"@%p0 tcgen05.mma.sp.cta_group::1.kind::f16 [%base], %da, %db, [%z], {SPARSE}, %pe;\n"
+    line = "add.u32 %z, %base, 200;\n" + line
     assert (result(line, before) == 16).all()
     assert (result(line.replace("tcgen05.mma.sp", "tcgen05.mma.ws.sp"), before) == 16).all()
     with_lanes = line.replace("%pe", "{0, 0, 0, 0}, %pe")
@@ -95,16 +96,18 @@ def test_sparse():
 @pytest.mark.parametrize("words", ["", ".block32", ".scale_vec::1X", ".scale_vec::1X.collector::a::fill"])
 def test_block_scaled(words: str):
     before = fill(128, 8, 0x80808080)
-    line = ("add.u32 %y, %base, 128; add.u32 %z, %base, 132;\n"
-            f"@%p0 tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale{words} [%base], %da, %db, {MXF8}, [%y], [%z], %pe;\n")  # fmt: skip
-    assert (result(line, before) == 4 * 16 * 1.875**2).all()
+    opcode = f"tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale{words}"
+    line = f"@%p0 {opcode} [%base], %da, %db, {MXF8}, [%y], [%z], %pe;\n"
+    addresses = "add.u32 %y, %base, 128; add.u32 %z, %base, 132;\n"
+    assert (result(addresses + line, before) == 4 * 16 * 1.875**2).all()
 
 
 def test_block_scaled_and_sparse():
     before = fill(128, 8, 0x80808080) + fill(136, 2, 0xEEEEEEEE)  # keeps values 2 and 3 of each four
-    line = ("add.u32 %y, %base, 128; add.u32 %z, %base, 136;\n@%p0 tcgen05.mma.sp.cta_group::1.kind::mxf8f6f4.block_scale "
-            f"[%base], %da, %db, [%z], {MXF8_SPARSE}, [%y], [%y], %pe;\n")  # fmt: skip
-    assert (result(line, before) == 4 * 16 * 1.875**2).all()
+    opcode = "tcgen05.mma.sp.cta_group::1.kind::mxf8f6f4.block_scale"
+    line = f"@%p0 {opcode} [%base], %da, %db, [%z], {MXF8_SPARSE}, [%y], [%y], %pe;\n"
+    addresses = "add.u32 %y, %base, 128; add.u32 %z, %base, 136;\n"
+    assert (result(addresses + line, before) == 4 * 16 * 1.875**2).all()
 
 
 def test_families_and_architectures():
@@ -155,7 +158,7 @@ def test_refused_before_the_first_thread_runs(line: str, error: type[UmmaProbeEr
     (mma().replace(f"{PLAIN:#x}", "0x12"), UndefinedBehavior, "instruction descriptor 0x00000012 is illegal"),
     (mma(m=256).replace("group::2", "group::1"), UndefinedBehavior, "M is 256"),
     (mma(d="%z"), IllegalProgram, "accumulator address has lane 16, must be 0 for 128 rows"),
-    (mma().replace("mov.b64 %da, %d", "mov.b64 %da, 0"), UndefinedBehavior, "shared-memory descriptor 0x0000000000000000"),
+    (mma().replace("mov.b64 %da, %d", "mov.b64 %da, 0"), UndefinedBehavior, "descriptor 0x0000000000000000"),
 ])  # fmt: skip
 def test_faults_at_run_time(line: str, error: type[UmmaProbeError], text: str):
     with pytest.raises(error, match=text) as caught:

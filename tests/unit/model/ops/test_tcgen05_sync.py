@@ -105,6 +105,13 @@ def test_two_accumulators_are_not_ordered_but_each_is_right():
         assert (values == np.array([[32], [16]])).all()
 
 
+def test_stores_of_a_warp_land_in_their_order():
+    later = "add.u32 %r2, %r2, 7; add.u32 %r3, %r3, 7;\n"
+    for policy in (*POLICIES, *RANDOM):
+        ran = run(VALUES + ST + later + ST + later + ST + WAIT_ST + LD + WAIT_LD + OUT, policy=policy)
+        assert (ran.results[0, 0] == np.arange(128) + 14).all()
+
+
 # ---------------------------------------------------------------------- registers
 def test_a_register_dependence_is_honoured_and_reviewed():
     for policy in POLICIES:
