@@ -172,6 +172,23 @@ def test_an_unsupported_instruction_is_undecided_before_anything_runs(
     assert "k.ptx:7" in shown
 
 
+def test_ptx_needs_no_compiler(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from umma_probe.errors import DeviceUnavailable
+    from umma_probe.gpu import nvrtc
+
+    def missing() -> None:
+        raise DeviceUnavailable("NVRTC: not here")
+
+    monkeypatch.setattr(nvrtc, "load_nvrtc", missing)
+    head = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry saxpy()\n{\n"
+    (case.parent / "k.ptx").write_text(head + "\tret;\n}\n")
+    text = case.read_text().replace("saxpy.cu", "k.ptx")
+    case.write_text(text[: text.index("args:")])
+    result = _run(str(case), "--target", "model", "--json")
+    assert result.return_value == 0
+    assert json.loads(result.stdout)["target"]["nvrtc"] == "none"
+
+
 CASES = sorted(SHARED_CASES.glob("*/case.yaml")) if SHARED_CASES.is_dir() else []
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from umma_probe import __version__
 from umma_probe.assets import checkout_dir
-from umma_probe.errors import ExitCode
+from umma_probe.errors import DeviceUnavailable, ExitCode
 from umma_probe.gpu.nvrtc import nvrtc_version
 from umma_probe.record.schema import Check, Environment, Report, SanitizerFinding, Target, Verdict
 
@@ -73,15 +73,23 @@ def _sanitizer_check(findings: Sequence[SanitizerFinding]) -> Check:
                  + ("s" if len(findings) > 1 else ""), message)  # fmt: skip
 
 
+def _nvrtc() -> str:
+    """Its version, or ``none``: a kernel that comes as PTX needs no compiler."""
+    try:
+        major, minor = nvrtc_version()
+    except DeviceUnavailable:
+        return "none"
+    return f"{major}.{minor}"
+
+
 def target_record(device: Device) -> Target:
     """What ran it."""
     identity = device.identity
-    major, minor = nvrtc_version()
     return Target(
         kind=identity.kind,
         name=identity.name,
         arch=identity.arch,
-        nvrtc=f"{major}.{minor}",
+        nvrtc=_nvrtc(),
         driver=identity.driver,
         reason=identity.reason,
         policy=getattr(device, "policy", None),
