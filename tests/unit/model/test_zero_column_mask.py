@@ -11,7 +11,6 @@ from umma_probe.model.mma_call import MmaForm
 from umma_probe.model.tensor_core import execute
 from umma_probe.model.zero_column_mask import decode_mask
 
-
 NONE = (0, 0, 0, 0)
 
 
@@ -80,7 +79,7 @@ def test_illegal_masks(descriptor: int, m: int, limit: int, text: str):
 
 
 def test_a_shifted_and_masked_mma():
-    """ "If N = 128 then B with columns from 2 to 129 will be used": rows 2 to N + 1 of B as it lies in shared memory."""
+    """A shift of 2 uses columns 2 to N + 1 of B, as the PTX ISA says: rows behind the N that a plain MMA reads."""
     launch = bench()
     n, shift = 64, 2
     b = np.zeros((n + 8, 8))
