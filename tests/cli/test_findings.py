@@ -58,7 +58,7 @@ def test_list_and_show(cli: Cli) -> None:
     for title in ("Observed", "Concluded", "What this cannot show", "Assessment", "What would settle it", "Evidence"):
         assert title in out
     assert "date of the observation: unknown" in out
-    assert "umma-probe run fmha --hd 64 --pv-n hd --inject operand-hole:512-575,768-831" in out
+    assert "umma-probe run tmem-zero-pv --hd 64 --fill zero --inject operand-hole:512-575,768-831" in out
 
 
 def test_unknown_id(cli: Cli) -> None:

@@ -69,7 +69,8 @@ def test_the_skipped_columns_are_told_apart_from_their_conclusion() -> None:
     clean = entry.bears_on[0]
     assert (clean.probe, clean.params, clean.settles) == ("tmem-layout", {"m": 128, "n": 64}, Status.REFUTED)
     planted = [case for case in entry.bears_on if "inject" in case.params]
-    assert [case.params["inject"] for case in planted] == ["operand-hole:512-575,768-831"]
+    assert {case.params["fill"] for case in planted} == {"zero", "sentinel"}
+    assert {case.params["inject"] for case in planted} == {"operand-hole:512-575,768-831"}
 
 
 def test_all_faults_at_once_with_their_lines(tmp_path: Path) -> None:
