@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OPTION_TYPES = ("int", "choice", "flag", "text")
-NEEDS = ("tmem", "cluster")
+NEEDS = ("tmem", "cluster", "wgmma")
 
 Value = int | str | bool | None
 

@@ -93,6 +93,7 @@ def target_record(device: Device) -> Target:
         driver=identity.driver,
         reason=identity.reason,
         policy=getattr(device, "policy", None),
+        uuid=identity.versions.get("uuid"),
     )
 
 

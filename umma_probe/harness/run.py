@@ -6,13 +6,14 @@ with the explanation among the checks. Only what keeps it from starting is an ex
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from umma_probe.backends.base import DEFAULT_TIMEOUT_S
-from umma_probe.backends.target import DEFAULT_MODEL_ARCH, check_arch, open_target
+from umma_probe.backends.target import DEFAULT_MODEL_ARCH, check_arch, open_target, required_arch
 from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError
 from umma_probe.harness.manifest import ProbeContract, load_probe
 from umma_probe.harness.reporting import add_notes, environment, exit_code, fail_with, settle, target_record
@@ -53,13 +54,13 @@ def run_probe(
     contract = load_probe(name)
     values = contract.resolve(params or {})
     suite = load_suite(contract.name)
-    needs_tmem = "tmem" in contract.needs
+    arch = arch or required_arch(contract.needs)
     if arch:
-        check_arch(arch, needs_tmem)
+        check_arch(arch, contract.needs)
     # the rules come before the device: a wrong shape is a wrong command, on every machine
     early = suite.prepare(values, arch or (device.identity.arch if device else DEFAULT_MODEL_ARCH), seed)
     _refuse(early, force)
-    used = device or open_target(target, arch=arch, policy=policy, needs_tmem=needs_tmem)
+    used = device or open_target(target, arch=arch, policy=policy, needs=contract.needs)
     experiment = early
     if used.identity.arch != (arch or DEFAULT_MODEL_ARCH) and device is None:
         experiment = suite.prepare(values, used.identity.arch, seed)
@@ -99,9 +100,10 @@ def _execute(
         report.timing = Timing(compile_s=round(time.perf_counter() - start, 4))
         start = time.perf_counter()
         outputs: list[Outputs] = []
-        for plan in experiment.launches:
+        for number, plan in enumerate(experiment.launches):
             outcome, output = _launch(device, module[plan.entry], plan, timeout)
             outputs.append(output)
+            report.outputs.update(digests(plan.label or f"launch {number}", output))
             add_notes(report, outcome)
             if report.target.kind == "cuda":
                 report.timing.kernel_s = (report.timing.kernel_s or 0.0) + outcome.seconds
@@ -161,6 +163,11 @@ def _launch(device: Device, kernel: Any, plan: LaunchPlan, timeout: float | None
         timeout=timeout,
     )
     return outcome, {name: np.asarray(buffer.numpy()) for name, buffer in buffers.items()}
+
+
+def digests(label: str, outputs: Outputs) -> dict[str, str]:
+    """SHA-256 of the bytes of each output."""
+    return {f"{label}: {name}": hashlib.sha256(array.tobytes()).hexdigest() for name, array in outputs.items()}
 
 
 def _apply(report: Report, judgement: Judgement) -> None:

@@ -62,6 +62,8 @@ class Target:
     """Why ``auto`` chose the model; empty otherwise."""
     policy: str | None = None
     """Of the model: when operations in flight take effect."""
+    uuid: str | None = None
+    """Of the GPU."""
 
 
 @dataclass
@@ -203,6 +205,8 @@ class Report:
     reviews: list[SanitizerFinding] = field(default_factory=list)
     """Legal, but worth a second look."""
     notes: list[str] = field(default_factory=list)
+    outputs: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of each buffer that the kernel wrote, by launch and name. Equal digests on two targets: the same bits."""
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> dict[str, Any]:

@@ -48,6 +48,11 @@ class Arch:
     portable_cluster_ctas: int = 8
 
     @property
+    def has_wgmma(self) -> bool:
+        """Whether the ``wgmma`` family assembles for it: on compute capability 9.0 alone."""
+        return self.compute_capability == (9, 0)
+
+    @property
     def tmem_columns(self) -> int:
         """512, or 0 without Tensor Memory."""
         return TMEM_COLUMNS if self.has_tmem else 0

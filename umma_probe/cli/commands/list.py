@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from umma_probe.harness.manifest import ProbeContract, ProbeOption
 
 SCHEMA_VERSION = 1
-_NEEDS = {"tmem": "Tensor Memory (the model has it)", "cluster": "thread block clusters"}
+_NEEDS = {
+    "tmem": "Tensor Memory (the model has it)",
+    "cluster": "thread block clusters",
+    "wgmma": "wgmma: sm_90a (the model has it)",
+}
 
 
 @click.command("list")

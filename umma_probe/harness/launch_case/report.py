@@ -32,7 +32,8 @@ def exec_case(
     """
     case = load_case(path)
     wanted = arch or case.arch
-    device = open_target(target, arch=wanted, policy=policy, needs_tmem=wanted.startswith(("sm_10", "sm_11")))
+    needs = ("tmem",) if wanted.startswith(("sm_10", "sm_11")) else ()
+    device = open_target(target, arch=wanted, policy=policy, needs=needs)
     report = Report(
         command="exec",
         probe=case.name,

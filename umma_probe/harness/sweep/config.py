@@ -300,14 +300,15 @@ def preflight(config: SweepConfig, cases: Iterable[SweepCase]) -> None:
     :raises ConfigError: with every case that is illegal and not forced, and with every set of parameters that makes no
         experiment.
     """
-    from umma_probe.backends.target import DEFAULT_MODEL_ARCH
+    from umma_probe.backends.target import DEFAULT_MODEL_ARCH, required_arch
     from umma_probe.harness.suite import load_suite
 
     nodes = {entry.name: entry.node for entry in config.entries}
     for case in cases:
         try:
             suite = load_suite(case.spec.probe)
-            experiment = suite.prepare(case.spec.params, case.spec.arch or DEFAULT_MODEL_ARCH)
+            arch = case.spec.arch or required_arch(load_probe(case.spec.probe).needs) or DEFAULT_MODEL_ARCH
+            experiment = suite.prepare(case.spec.params, arch)
         except UmmaProbeError as error:
             config.faults.add(nodes[case.group], f"{case.group}: {case.label}: {error.message}")
             continue

@@ -1,0 +1,1 @@
+"""What the probes of ``wgmma`` have in common."""
