@@ -1,4 +1,4 @@
-"""Functions that the driver supplies to device code: ``vprintf`` and ``__assertfail``. ``malloc``, ``free`` are refused.
+"""Functions that the driver supplies to device code: ``vprintf``, ``__assertfail``. ``malloc`` and ``free`` are refused.
 
 ``vprintf`` takes a format string and a buffer of arguments, each aligned to its own size: integers as wide as their
 length modifier says, floating values as doubles, strings as pointers (CUDA C++ Programming Guide, "Formatted Output").
@@ -86,8 +86,10 @@ class _Arguments:
         self._frame = f
         self._base = address
         self._offset = 0
+        self.taken = 0
 
     def take(self, size: int) -> bytes:
+        self.taken += 1
         self._offset = -(-self._offset // size) * size
         data = _read(self._frame, "generic", self._base + self._offset, size)
         self._offset += size
@@ -103,10 +105,8 @@ class _Arguments:
 def format_text(f: Frame, text: str, buffer: int) -> tuple[str, int]:
     """``printf`` of ``text`` with the arguments at ``buffer``: (result, number of arguments)."""
     arguments = _Arguments(f, buffer)
-    taken = 0
 
     def convert(match: re.Match[str]) -> str:
-        nonlocal taken
         flags, width, precision, length, kind = match.groups()
         if kind == "%":
             return "%"
@@ -116,10 +116,9 @@ def format_text(f: Frame, text: str, buffer: int) -> tuple[str, int]:
                 field = str(arguments.integer(4, signed=True))
             if field is not None:
                 spec += prefix + field
-        taken += 1
         return _convert_one(f, arguments, spec, length, kind)
 
-    return _CONVERSION.sub(convert, text), taken
+    return _CONVERSION.sub(convert, text), arguments.taken
 
 
 def _convert_one(f: Frame, arguments: _Arguments, spec: str, length: str | None, kind: str) -> str:

@@ -25,6 +25,8 @@ class RegisterFile:
         self.launch = launch
         self.count = launch.thread_count
         self._storage: dict[str, Array] = {}
+        self._blocks: list[Array] = []
+        """The registers of each width: (register, thread)."""
         self.rows: list[Array] = []
         self.per_cta: list[tuple[int, Slot]] = []
         """Slots whose row differs from CTA to CTA."""
@@ -41,6 +43,7 @@ class RegisterFile:
         for bits, names in by_width.items():
             shape = (len(names), self.count)
             block = np.zeros((*shape, 2), np.uint64) if bits == 128 else np.zeros(shape, WORD[bits])
+            self._blocks.append(block)
             self._storage.update(zip(names, block, strict=True))
 
     def _row(self, index: int, slot: Slot) -> Array:
@@ -80,6 +83,10 @@ class RegisterFile:
                 if variable.space == "shared":
                     address += place.rank << RANK_SHIFT
                 self.rows[index][part] = slot.type.dtype.type(address & ((1 << slot.type.bits) - 1))
+
+    def fingerprint(self, sel: slice | Array) -> int:
+        """A hash of all registers of some threads."""
+        return hash(tuple(block[:, sel].tobytes() for block in self._blocks))
 
     def read(self, name: str) -> Array:
         """The raw row of a register, for tests and tools."""

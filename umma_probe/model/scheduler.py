@@ -8,8 +8,9 @@ cohorts are split at random.
 Reconvergence is at the immediate post-dominator. That is where ptxas puts it, and ``.sync.aligned`` instructions
 after a divergent branch depend on it. Parts of a warp still run independently before they join.
 
-When no strand is ready: complete one operation in flight; else let time-limited waits time out; else it is a
-deadlock, and the error names for every strand what it waits for.
+When no strand is ready, or all that are ready spin: complete an operation in flight; else let time-limited waits
+answer false; else let lanes that wait to reconverge go on without those that spin; else it is a deadlock, and the
+error names for every strand what it waits for.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from umma_probe.errors import Deadlock, UmmaProbeError, UndefinedBehavior, Where
 from umma_probe.model.decode import Control
 from umma_probe.model.frame import Frame
+from umma_probe.model.spin_watch import SpinWatch
 from umma_probe.model.strands import FULL_WARP, CallRecord, Cohort, Strand, Token, as_selection, mask_of
 from umma_probe.model.waits import Resume, Wait
 
@@ -30,9 +32,8 @@ if TYPE_CHECKING:
     from umma_probe.model.program import Run, Step
     from umma_probe.model.values import Array
 
-IDLE_TURNS_BEFORE_COMPLETION = 64
-"""Turns without progress after which an operation in flight is completed even though strands are spinning."""
-IDLE_TURNS_BEFORE_HANG = 200_000
+IDLE_TURNS_BEFORE_HANG = 1_000_000
+"""Turns without progress after which a loop is a hang although its registers change (it reads the clock, say)."""
 TIMEOUT_ROUNDS = 4
 """How often time-limited waits are let through without any progress before it is a deadlock."""
 
@@ -45,11 +46,16 @@ class Scheduler:
         self.program = launch.program
         self.frame = Frame(launch, launch.regs, slice(0, 0))
         self.parked: dict[Strand, Wait] = {}
-        self.joining: dict[Token, int] = {}
-        """Tokens at which lanes wait for others, with their warp."""
+        self.joining: dict[Token, Strand] = {}
+        """Tokens at which lanes wait for others, with the strand that came last."""
         self._ready: dict[int, list[Strand]] = {}
         self._random = random.Random(launch.engine.policy.seed) if launch.engine.random else None
         self._turn_floor = 0
+        self._watch = SpinWatch(launch)
+        self._rounds = 0
+        self._round_progress = launch.progress
+        self._suspected: Deadlock | None = None
+        """What a hang looked like before lanes were let go; None once the waiting has ended."""
 
     # ------------------------------------------------------------------ ready strands
     def add(self, strand: Strand) -> None:
@@ -82,7 +88,7 @@ class Scheduler:
             token = strand.stack[-1]
             token.arrived |= strand.lanes
             if token.arrived != token.pending:
-                self.joining[token] = strand.warp
+                self.joining[token] = strand
                 return None
             self.joining.pop(token, None)
             if strand.lanes != token.pending:
@@ -99,6 +105,8 @@ class Scheduler:
         if wait is None or (expected is not None and wait is not expected):
             return
         del self.parked[strand]
+        if not strand.timed_out:
+            self._suspected = None
         if wait.resume is Resume.NEXT:
             strand.pc += 1
         self._place(strand)
@@ -113,40 +121,71 @@ class Scheduler:
 
         :raises Deadlock: nobody can go on, or nobody makes progress.
         """
-        launch, engine = self.launch, self.launch.engine
-        idle_turns = 0
-        progress = launch.progress
-        rounds = 0
-        while True:
-            engine.tick()
-            if not self._ready:
-                if engine.complete_one():
-                    continue
-                if not self.parked and not self.joining:
-                    return
-                rounds = rounds + 1 if launch.progress == progress else 1
-                progress = launch.progress
-                if rounds > TIMEOUT_ROUNDS or not self._time_out():
-                    raise self._deadlock()
-                continue
-            self._turn(self._choose())
-            if launch.progress != progress and idle_turns:
-                idle_turns = 0
-                progress = launch.progress
-                continue
-            idle_turns += 1
-            if idle_turns % IDLE_TURNS_BEFORE_COMPLETION == 0 and launch.progress == progress:
-                engine.complete_one()
-            if idle_turns > IDLE_TURNS_BEFORE_HANG:
+        try:
+            while self._ready or self.parked or self.joining or len(self.launch.engine):
+                self._step()
+        except UmmaProbeError as error:
+            # lanes let go although others waited may do what they should not: the hang came first
+            if self._suspected is not None:
+                raise self._suspected from error
+            raise
+
+    def _step(self) -> None:
+        engine, watch = self.launch.engine, self._watch
+        engine.tick()
+        if not self._ready:
+            self._unblock(spinning=False)
+            return
+        self._turn(self._choose())
+        if watch.idle() and not engine.complete_one():
+            if watch.all_spin(strand for strands in self._ready.values() for strand in strands):
+                self._unblock(spinning=True)
+            elif watch.idle_turns > IDLE_TURNS_BEFORE_HANG:
                 raise self._deadlock(spinning=True)
 
-    def _time_out(self) -> bool:
-        """Let time-limited waits answer false. False if there is none."""
-        strands = [strand for strand, wait in self.parked.items() if wait.has_time_limit]
+    def _unblock(self, *, spinning: bool) -> None:
+        """Nobody can go on: let something happen that may happen now.
+
+        :raises Deadlock: there is nothing left.
+        """
+        launch = self.launch
+        if launch.engine.complete_one():
+            return
+        self._rounds = self._rounds + 1 if launch.progress == self._round_progress else 1
+        self._round_progress = launch.progress
+        self._watch.forget()
+        timed = [strand for strand, wait in self.parked.items() if wait.has_time_limit]
+        if timed and self._rounds <= TIMEOUT_ROUNDS:
+            self._time_out(timed)
+        elif self.joining and (timed or spinning):
+            if timed and self._suspected is None:
+                self._suspected = self._deadlock(spinning)
+            self._release_join()
+        else:
+            raise self._deadlock(spinning)
+
+    def _release_join(self) -> None:
+        """Lanes that wait to reconverge go on without those that wait for something else, as independent thread
+        scheduling guarantees (CUDA C++ Programming Guide, "Independent Thread Scheduling").
+        """
+        token, strand = next(iter(self.joining.items()))
+        del self.joining[token]
+        lanes, token.arrived = token.arrived, 0
+        token.pending &= ~lanes
+        self._rounds = 0
+        self.launch.pc = token.pc
+        self.launch.review(
+            "split-join",
+            f"lanes {lanes:#010x} go on without lanes {token.pending:#010x}, which spin",
+            strand.warp * 32 + (lanes & -lanes).bit_length() - 1,
+        )
+        self._place(Strand(strand.warp, lanes, token.pc, token.outer, strand.calls, strand.turn))
+
+    def _time_out(self, strands: list[Strand]) -> None:
+        """Let time-limited waits answer false."""
         for strand in strands:
             strand.timed_out = True
             self.wake(strand)
-        return bool(strands)
 
     def _choose(self) -> Cohort:
         if self._random is not None:
@@ -394,9 +433,9 @@ class Scheduler:
         lines: dict[str, list[str]] = {}
         for strand, wait in self.parked.items():
             lines.setdefault(f"{self._at(strand.pc)} waits for {wait.describe()}", []).append(self._who(strand))
-        for token, warp in self.joining.items():
+        for token, strand in self.joining.items():
             missing = token.pending & ~token.arrived
-            who = f"{self.launch.warp_name(warp)} lanes {token.arrived & token.pending:#010x}"
+            who = f"{self.launch.warp_name(strand.warp)} lanes {token.arrived & token.pending:#010x}"
             lines.setdefault(f"{self._at(token.pc)} waits for lanes {missing:#010x} to join", []).append(who)
         for strands in self._ready.values():
             for strand in strands:

@@ -57,7 +57,7 @@ def run_cu(source: str, words: Array, *scalars: int, **options: Any) -> Run:
 
 
 def ptx(body: str, declarations: str = "", functions: str = "") -> str:
-    """A module with entry ``k(words)``: ``%words`` is the pointer, ``%tid`` the thread, ``%mine`` its word's address."""
+    """A module with entry ``k(words)``: ``%words`` is the pointer, ``%tid`` the thread, ``%mine`` where its word is."""
     return f""".version 9.0
 .target sm_100a
 .address_size 64

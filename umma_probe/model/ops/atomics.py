@@ -118,25 +118,31 @@ def read_modify_write(f: Frame, space: str, addresses: Array, word: Any, count: 
     Threads with different addresses go together; those that share an address go in thread order.
     """
     memory = f.launch.memory
-    before = np.empty((len(addresses), count), word)
+    places, first, place = np.unique(addresses, return_index=True, return_inverse=True)
     sel, threads = f.sel, f.threads
-    for at in _rounds(addresses, np.dtype(word).itemsize * count):
-        f.select(threads[at])
-        old = memory.load(f, space, addresses[at], np.dtype(word).itemsize, count)
+    f.select(threads[first])
+    initial = memory.load(f, space, places, np.dtype(word).itemsize, count)
+    current = np.array(initial)
+    before = np.empty((len(addresses), count), word)
+    for at in _rounds(place):
+        old = current[place[at]]
         before[at] = old
-        memory.store(f, space, addresses[at], update(np.ascontiguousarray(old), at))
+        current[place[at]] = update(old, at)
+    # a failed compare-and-swap writes nothing: a lock that many spin on makes no progress by it
+    changed = np.flatnonzero((current != initial).any(axis=1))
+    if len(changed):
+        f.select(threads[first[changed]])
+        memory.store(f, space, places[changed], current[changed])
     f.select(sel)
     return before
 
 
-def _rounds(addresses: Array, size: int) -> list[Array]:
-    """Positions in rounds: in each round no address twice, and equal addresses in the order of threads."""
-    order = np.argsort(addresses, kind="stable")
-    ordered = addresses[order]
-    fresh = np.concatenate([[True], np.diff(ordered) >= size])
+def _rounds(place: Array) -> list[Array]:
+    """Positions in rounds: in each round no place twice, and equal places in the order of threads."""
+    order = np.argsort(place, kind="stable")
+    fresh = np.concatenate([[True], np.diff(place[order]) > 0])
     starts = np.flatnonzero(fresh)
-    group = np.cumsum(fresh) - 1
-    turn = np.arange(len(addresses)) - starts[group]
+    turn = np.arange(len(place)) - starts[np.cumsum(fresh) - 1]
     return [np.sort(order[turn == n]) for n in range(int(turn.max()) + 1)]
 
 
