@@ -1,4 +1,4 @@
-"""Functions that the driver supplies to device code: ``vprintf``, ``__assertfail``. ``malloc`` and ``free`` are refused.
+"""Functions that the driver supplies to device code: ``vprintf``, ``__assertfail``; ``malloc``, ``free`` are refused.
 
 ``vprintf`` takes a format string and a buffer of arguments, each aligned to its own size: integers as wide as their
 length modifier says, floating values as doubles, strings as pointers (CUDA C++ Programming Guide, "Formatted Output").

@@ -1,4 +1,4 @@
-"""Operations in flight: dependencies, policies, replay."""
+"""The engine of operations in flight: order, dependences, policies."""
 
 from __future__ import annotations
 
@@ -8,100 +8,109 @@ from umma_probe.errors import ConfigError
 from umma_probe.model.async_engine import AsyncEngine, AsyncOp, Policy
 
 
-class Log:
-    """An engine that writes down what takes effect."""
+def engine_of(policy: str) -> tuple[AsyncEngine, list[str]]:
+    done: list[str] = []
 
-    def __init__(self, policy: str) -> None:
-        self.names: list[str] = []
-        self.engine = AsyncEngine(Policy.parse(policy), lambda op: op.effect())
+    def run(op: AsyncOp) -> None:
+        op.effect()
 
-    def submit(self, name: str, kind: str, *after: AsyncOp, cta: int = 0, thread: int = 0) -> AsyncOp:
-        return self.engine.submit(AsyncOp(kind, 0, cta, thread, lambda: self.names.append(name), after=after))
+    return AsyncEngine(Policy.parse(policy), run), done
 
 
-def test_eager_happens_at_issue():
-    log = Log("eager")
-    log.submit("a", "mma")
-    log.submit("b", "st")
-    assert log.names == ["a", "b"]
-    assert len(log.engine) == 0
+def op(name: str, done: list[str], *after: AsyncOp, cta: int = 0) -> AsyncOp:
+    return AsyncOp(name, 0, cta, 0, lambda: done.append(name), after=after)
 
 
-def test_lazy_waits_and_brings_what_it_depends_on():
-    log = Log("lazy")
-    a = log.submit("a", "mma")
-    log.submit("b", "st")
-    c = log.submit("c", "mma", a)
-    d = log.submit("d", "commit", a, c)
-    assert log.names == []
-    assert log.engine.in_flight == {"mma": 2, "st": 1, "commit": 1}
-    log.engine.require([d])
-    assert log.names == ["a", "c", "d"]
-    log.engine.require([d, a])
-    assert log.names == ["a", "c", "d"]
-    assert [op.kind for op in log.engine.pending()] == ["st"]
+def test_eager_takes_effect_at_once():
+    engine, done = engine_of("eager")
+    first = engine.submit(op("a", done))
+    assert (done, first.done, len(engine)) == (["a"], True, 0)
 
 
-def test_lazy_completes_signals_before_what_nobody_asked_for():
-    log = Log("lazy")
-    log.submit("st", "st")
-    mma = log.submit("mma", "mma")
-    log.submit("commit", "commit", mma)
-    log.submit("bulk", "bulk")
-    while log.engine.complete_one():
-        pass
-    assert log.names == ["mma", "commit", "bulk", "st"]
-    assert not log.engine.complete_one()
+def test_lazy_waits_until_it_is_asked():
+    engine, done = engine_of("lazy")
+    a = engine.submit(op("a", done))
+    b = engine.submit(op("b", done, a))
+    engine.submit(op("c", done))
+    assert done == []
+    assert engine.in_flight["a"] == 1
+    engine.require((b,))
+    assert done == ["a", "b"]
+    assert [pending.kind for pending in engine.pending()] == ["c"]
+    assert engine.complete_one()
+    assert not engine.complete_one()
+    assert done == ["a", "b", "c"]
 
 
-def test_random_is_replayable_and_keeps_dependencies():
-    def order(seed: int) -> tuple[str, ...]:
-        log = Log(f"random:{seed}")
-        previous: tuple[AsyncOp, ...] = ()
-        for i in range(6):
-            previous = (log.submit(f"a{i}", "mma", *previous),)
-            log.submit(f"b{i}", "st")
-            log.engine.tick()
-        while log.engine.complete_one():
+def test_dependences_come_first_through_many_levels():
+    engine, done = engine_of("lazy")
+    chain = [engine.submit(op("0", done))]
+    for i in range(1, 5000):
+        chain.append(engine.submit(op(str(i), done, chain[-1])))
+    engine.require((chain[-1],))
+    assert done == [str(i) for i in range(5000)]
+
+
+def test_random_keeps_dependences_and_replays():
+    orders = []
+    for seed in (1, 1, 2, 3):
+        engine, done = engine_of(f"random:{seed}")
+        ops: list[AsyncOp] = []
+        for i in range(40):
+            ops.append(engine.submit(op(str(i), done, *([ops[i - 3]] if i >= 3 else []))))
+            engine.tick()
+        while engine.complete_one():
             pass
-        return tuple(log.names)
-
-    orders = {order(seed) for seed in range(20)}
-    assert len(orders) > 10
-    assert order(3) == order(3)
-    for names in orders:
-        assert sorted(names) == sorted([f"{x}{i}" for x in "ab" for i in range(6)])
-        assert [name for name in names if name[0] == "a"] == [f"a{i}" for i in range(6)]
+        orders.append(done)
+        position = {name: at for at, name in enumerate(done)}
+        assert all(position[str(i - 3)] < position[str(i)] for i in range(3, 40))
+        assert sorted(done, key=int) == [str(i) for i in range(40)]
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2] != orders[3]
+    assert orders[0] != [str(i) for i in range(40)]
 
 
 def test_pending_by_kind_and_cta():
-    log = Log("lazy")
-    log.submit("a", "ld", cta=0, thread=40)
-    log.submit("b", "ld", cta=1)
-    log.submit("c", "st", cta=0)
-    assert [op.warp for op in log.engine.pending(frozenset({"ld"}), cta=0)] == [1]
-    assert len(log.engine.pending(frozenset({"ld"}))) == 2
+    engine, done = engine_of("lazy")
+    for name, cta in (("mma", 0), ("ld", 0), ("mma", 1)):
+        engine.submit(op(name, done, cta=cta))
+    assert [(o.kind, o.cta) for o in engine.pending(frozenset({"mma"}))] == [("mma", 0), ("mma", 1)]
+    assert [o.kind for o in engine.pending(cta=0)] == ["mma", "ld"]
 
 
-def test_callbacks_run_after_the_effect():
-    log = Log("lazy")
-    op = log.submit("a", "bulk")
-    op.on_done.append(lambda: log.names.append("done"))
-    log.engine.require([op])
-    assert log.names == ["a", "done"]
-    assert op.done
+def test_an_effect_may_submit_and_require_more():
+    engine, done = engine_of("lazy")
+    inner = op("inner", done)
+
+    def effect() -> None:
+        engine.submit(inner)
+        engine.require((inner,))
+        done.append("outer")
+
+    engine.submit(AsyncOp("outer", 0, 0, 0, effect))
+    engine.complete_one()
+    assert done == ["inner", "outer"]
 
 
-@pytest.mark.parametrize("text", ["", "later", "random:x", "random:-1", "eager:1"])
-def test_unknown_policies(text: str):
-    with pytest.raises(ConfigError, match="must be eager, lazy or random:SEED"):
+def test_callbacks_follow_the_effect():
+    engine, done = engine_of("lazy")
+    a = engine.submit(op("a", done))
+    a.on_done.append(lambda: done.append("callback"))
+    engine.require((a,))
+    assert done == ["a", "callback"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "seed"),
+    [("eager", "eager", 0), ("lazy", "lazy", 0), ("random:7", "random", 7), ("random", "random", 0)],
+)
+def test_policy_names(text, name, seed):
+    policy = Policy.parse(text)
+    assert (policy.name, policy.seed) == (name, seed)
+    assert str(policy) == (f"random:{seed}" if name == "random" else name)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "random:x", "eager:1"])
+def test_wrong_policy_names(text):
+    with pytest.raises(ConfigError, match=r"must be eager, lazy or random:SEED"):
         Policy.parse(text)
-
-
-def test_policies_by_name():
-    assert [str(Policy.parse(t)) for t in ("eager", "lazy", "random", "random:7")] == [
-        "eager",
-        "lazy",
-        "random:0",
-        "random:7",
-    ]
