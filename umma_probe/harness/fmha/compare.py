@@ -1,7 +1,7 @@
 """Actual against exact: errors, cosine, ULPs, per query tile and per column of O.
 
-A value that is NaN or infinite in the reference must be the same in the result. What is no number on either side is left
-out of every figure; where only the result is none, it counts as wrong. Where both vectors are zero the cosine is 1.
+A value that is NaN or infinite in the reference must be the same in the result. What is no number on either side is
+left out of every figure; where only the result is none, it counts as wrong. The cosine of two zero vectors is 1.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Comparison:
 
     @property
     def limit_used(self) -> float:
-        """The largest error as a share of its limit; 1 is the limit. No limit is zero where there is an error."""
+        """The largest error as a share of its limit; 1 is the limit. At most a billion, where the limit is zero."""
         with np.errstate(all="ignore"):
             share = np.where(self.error == 0, 0.0, self.error / self.limit)
-        return float(share.max(initial=0.0))
+        return min(float(share.max(initial=0.0)), 1e9)
 
     @property
     def max_error(self) -> float:
