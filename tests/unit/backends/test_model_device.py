@@ -116,7 +116,7 @@ def test_identity_names_the_target(device) -> None:
         ({"target": "gpu"}, ConfigError, "must be auto, model, cuda or cuda:N"),
         ({"target": "model", "arch": "sm_99a"}, ConfigError, "unknown architecture"),
         ({"target": "model", "policy": "hasty"}, ConfigError, "must be eager, lazy or random:SEED"),
-        ({"target": "model", "arch": "sm_90a", "needs_tmem": True}, DeviceUnavailable, "no Tensor Memory"),
+        ({"target": "model", "arch": "sm_90a", "needs": ("tmem",)}, DeviceUnavailable, "no Tensor Memory"),
     ],
 )
 def test_targets_that_cannot_be(arguments: dict[str, object], error: type[Exception], message: str) -> None:

@@ -24,7 +24,7 @@ def test_auto_falls_back_to_the_model_and_says_why(
     monkeypatch: pytest.MonkeyPatch, driver: object, reason: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)
-    identity = open_target("auto", needs_tmem=True).identity
+    identity = open_target("auto", needs=("tmem",)).identity
     assert identity.kind == "model"
     assert reason in identity.reason
 
@@ -32,7 +32,7 @@ def test_auto_falls_back_to_the_model_and_says_why(
 def test_a_gpu_that_is_asked_for_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.driver", MissingLibrary())
     with pytest.raises(DeviceUnavailable, match="no CUDA driver"):
-        open_target("cuda:0", needs_tmem=True)
+        open_target("cuda:0", needs=("tmem",))
 
 
 def test_the_model_gives_no_reason_when_it_was_asked_for() -> None:

@@ -1,6 +1,6 @@
 """``wgmma-desc-map``: from which byte of shared memory ``wgmma`` fetches each element of an operand.
 
-Shared memory holds a picture that no layout code has touched: element number ``i`` of it, counted from the start, is the
+Shared memory holds a picture that no layout code has touched: element number ``i``, counted from the start, is the
 digit ``i >> 6 * pass & 63`` in one pass, coded as one of 64 numbers that the type holds. The other operand is an
 identity, so the value of D is the element itself, and the passes together name the byte that it came from.
 """
@@ -58,9 +58,10 @@ class MapCase:
         """The identity is the other operand: N = K for A under test."""
         integer = FORMATS[self.type].is_integer
         k = Instruction(self.n, self.type, self.type, "f32").kind.k
-        majors = {"a_major" if self.operand == "a" else "b_major": self.major}
-        n = k if self.operand == "a" else self.n
-        return Instruction(n, self.type, self.type, "s32" if integer else "f32", **majors)
+        d_type = "s32" if integer else "f32"
+        if self.operand == "a":
+            return Instruction(k, self.type, self.type, d_type, a_major=self.major)
+        return Instruction(self.n, self.type, self.type, d_type, b_major=self.major)
 
     @property
     def element_bytes(self) -> int:

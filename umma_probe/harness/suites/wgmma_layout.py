@@ -1,4 +1,4 @@
-"""``wgmma-layout``: which register of which thread holds each element of D (and of A), against the documented fragments.
+"""``wgmma-layout``: which register of which thread holds each element of D (and of A), against the documents.
 
 The operands are coded (``harness/coding``): each value of D names its row in one pass, its column in the other. The
 registers hold sentinels before, so *not written*, *another element* and *no element* are different answers.

@@ -102,7 +102,7 @@ def _assembled(row: NumberFormat, sign: Any, exponent: Any, fraction: Any) -> Wo
     top_is_nan = row.has_nan and not row.has_inf
     if top_is_nan:
         code = np.where(code & np.uint64((1 << row.bits - 1) - 1) == (1 << row.bits - 1) - 1, code - np.uint64(1), code)
-    return (code << np.uint64(row.container_shift)).astype(np.uint32)
+    return np.asarray(code << np.uint64(row.container_shift), np.uint32)
 
 
 def _near(random: Random, shape: tuple[int, int], row: NumberFormat, spread: int) -> Words:
