@@ -196,6 +196,14 @@ def test_what_changed_runs_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     assert Serial.ran[6:] == ["n=8", "n=16", "n=24"]
 
 
+def test_results_of_another_day_are_dropped(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli(_config([8, 16]))
+    monkeypatch.setattr("umma_probe.harness.sweep.case.tool_digest", lambda: "another version")
+    cli(_config([8]))
+    (journal,) = (tmp_path / "state").iterdir()
+    assert journal.read_text().count('"digest"') == 1
+
+
 def test_dry_run_runs_nothing(cli: Cli) -> None:
     code, out, _ = cli(_config([8, 16]), "--dry-run")
     assert (code, Serial.ran) == (0, [])

@@ -82,8 +82,13 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[RenderableType]:
     if shown:
         yield Text("")
         yield Text(title, style="bold")
-        bullet = "· " if len(shown) > 1 else ""
-        yield from (Padding(Text(bullet + line), (0, 0, 0, 2)) for line in shown)
+        if len(shown) == 1:
+            yield Padding(Text(shown[0]), (0, 0, 0, 2))
+            return
+        table = Table.grid(padding=(0, 1, 0, 0))
+        for line in shown:
+            table.add_row(Text(" ·"), Text(line, overflow="fold"))
+        yield table
 
 
 def _run_line(entry: Finding, index: int) -> str:
@@ -91,7 +96,7 @@ def _run_line(entry: Finding, index: int) -> str:
     options = "".join(f" --{name.replace('_', '-')}" + ("" if value is True else f" {value}")
                       for name, value in case.params.items() if value is not False)  # fmt: skip
     expected = "; ".join(map(str, case.expect))
-    return f"umma-probe run {case.probe}{options}{' --force' if case.force else ''}\n  {expected}\n  {case.means}"
+    return f"umma-probe run {case.probe}{options}{' --force' if case.force else ''}\n{expected}\n{case.means}"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from umma_probe.backends.target import required_arch
 from umma_probe.harness.reporting import environment
 from umma_probe.harness.sweep.config import load_config, preflight, with_arch
 from umma_probe.harness.sweep.engine import GRACE_S, Engine
@@ -64,8 +65,10 @@ def plan_sweep(path: Path, *, target: str = "auto", arch: str = "") -> SweepPlan
     :raises DeviceUnavailable: the target is not here.
     """
     config = load_config(path)
-    devices = plan_targets(target, arch)
-    cases = with_arch(config.cases(policies=devices.on_model), arch)
+    needs = {need for entry in config.entries for need in entry.contract.needs}
+    devices = plan_targets(target, arch, needs=needs)
+    only = arch or ("" if "tmem" in needs else required_arch(needs))
+    cases = with_arch(config.cases(policies=devices.on_model), only)
     preflight(config, cases)
     key = devices.key()
     return SweepPlan(config, devices, cases, [case.spec.digest(key) for case in cases])
@@ -89,9 +92,12 @@ def run_sweep(
     """
     journal = Journal((state_dir or default_state_dir()) / plan.journal_name)
     try:
+        wanted = set(plan.digests)
+        records = {key: record for key, record in journal.records().items() if key in wanted}
         if resume is False or (resume is None and journal.is_done(plan.identity)):
+            records.clear()
+        if not records:  # and what the tool or the probes of another day left is of no more use
             journal.clear()
-        records = {key: record for key, record in journal.records().items() if key in set(plan.digests)}
         by_digest = {digest: case for case, digest in zip(plan.cases, plan.digests, strict=True)}
         todo = [(case.spec, digest) for digest, case in by_digest.items() if digest not in records]
         watcher.begin(len(by_digest), len(by_digest) - len(todo), plan.target)
