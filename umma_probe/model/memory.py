@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,8 +34,10 @@ RANK_SHIFT = 24
 RANK_MASK = (1 << RANK_SHIFT) - 1
 POISON_BYTE = 0xCD
 
-_WORDS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_WORDS: dict[int, np.dtype[Any]] = {width: np.dtype(f"u{width}") for width in (1, 2, 4, 8)}
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
+_ALL_WRITTEN = {width: dtype.type(0x0101_0101_0101_0101 >> 64 - 8 * width) for width, dtype in _WORDS.items()}
+"""The flags of a word whose bytes were all written."""
 
 
 class Bytes:
@@ -49,6 +51,7 @@ class Bytes:
         self.data = np.full(size, POISON_BYTE, np.uint8)
         self.written = np.zeros(size, np.bool_)
         self._views = {width: self.data.view(dtype) for width, dtype in _WORDS.items()}
+        self._flags = {width: self.written.view(dtype) for width, dtype in _WORDS.items()}
 
     def grow(self, size: int) -> None:
         """At least ``size`` bytes, contents kept."""
@@ -76,13 +79,25 @@ class Bytes:
         self.mark(offsets, width * count)
 
     def mark(self, offsets: Array, size: int) -> None:
-        """Note that ``size`` bytes from each offset were written."""
-        self.written[offsets[:, None] + np.arange(size)] = True
+        """Note that ``size`` bytes from each offset were written; offsets as for ``all_written``."""
+        width, index = _widest_words(offsets, size)
+        self._flags[width][index] = _ALL_WRITTEN[width]
 
     def all_written(self, offsets: Array, size: int) -> Array:
-        """Per offset: whether each of its ``size`` bytes was ever written."""
-        known: Array = np.asarray(self.written[offsets[:, None] + np.arange(size)].all(axis=1))
-        return known
+        """Per offset: whether each of its ``size`` bytes was ever written.
+
+        :param offsets: multiples of the largest power of two that divides ``size`` (at most 8).
+        """
+        width, index = _widest_words(offsets, size)
+        known: Array = self._flags[width][index] == _ALL_WRITTEN[width]
+        return known if known.ndim == 1 else np.asarray(known.all(axis=1))
+
+
+def _widest_words(offsets: Array, size: int) -> tuple[int, Array]:
+    """``size`` bytes from each offset as the widest words that divide it: width and numbers, (n,) or (n, words)."""
+    width = min(size & -size, 8)
+    index = offsets >> _SHIFT[width]
+    return width, index if size == width else index[:, None] + np.arange(size // width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +181,8 @@ class GlobalMemory:
         starts = np.asarray(self._starts, np.int64)
         ends = np.asarray([a.address + a.size_bytes for a in self._allocations], np.int64)
         index = np.searchsorted(starts, addresses, "right") - 1
-        return (index >= 0) & (addresses + size <= ends[np.maximum(index, 0)])
+        found: Array = (index >= 0) & (addresses + size <= ends[np.maximum(index, 0)])
+        return found
 
 
 class SharedMemory:
@@ -289,7 +305,8 @@ class MemorySystem:
                 int(f.threads[at]),
                 hint="keep the CTAs of a cluster alive with a cluster barrier before they exit",
             )
-        return slots * self.shared.window + offset
+        offsets: Array = slots * self.shared.window + offset
+        return offsets
 
     # ------------------------------------------------------------------ generic addresses
     def classify(self, addresses: Array) -> dict[str, Array]:

@@ -1,7 +1,8 @@
 """Groups of asynchronous copies: ``cp.async`` groups and bulk groups, each thread with its own.
 
 A thread collects the copies that it starts, commits them as a group, and waits until at most N of its newest groups are
-not complete (PTX ISA, "cp.async.wait_group", "cp.async.bulk.wait_group"). Every commit makes a group, an empty one too.
+not complete (PTX ISA, "cp.async.wait_group", "cp.async.bulk.wait_group"). Every commit makes a group, an empty one too;
+copies that are complete already need not be added.
 """
 
 from __future__ import annotations

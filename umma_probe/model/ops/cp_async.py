@@ -17,7 +17,6 @@ from umma_probe.errors import IllegalProgram, UndefinedBehavior
 from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.decode import operation
 from umma_probe.model.frame import Frame
-from umma_probe.model.memory import GLOBAL_BASE
 from umma_probe.model.ops.ld_st import CACHE_HINT, PREFETCH_SIZES
 from umma_probe.model.ops.mbarrier import OWN, BarrierOperand
 from umma_probe.model.transfer_groups import Transfer
@@ -108,48 +107,54 @@ def _start(f: Frame, operands: CopyOperands) -> None:
     sources = operands.source.resolve(f)
     memory.check_alignment(f, sources, operands.size)
     sizes = operands.source_sizes(f)
-    for _, at in f.warps():
+    # a warp's copies complete together; where everything completes at once, those of all warps do
+    at_once = launch.engine.eager and launch.engine.trace is None
+    for at in (slice(None),) if at_once else (at for _, at in f.warps()):
         threads = f.threads[at]
         op = _copy_op(launch, threads, offsets[at], sources[at], sizes[at], operands.size)
-        launch.copy_groups.add(threads.tolist(), Transfer(op, op))
         launch.engine.submit(op)
+        if not op.done:
+            launch.copy_groups.add(threads.tolist(), Transfer(op, op))
 
 
 def _copy_op(launch: Launch, threads: Array, offsets: Array, sources: Array, sizes: Array, size: int) -> AsyncOp:
     def effect() -> None:
-        f = Frame(launch, launch.regs, threads)
-        data = read_global(f, sources, sizes, size)
-        memory = launch.memory
-        span = offsets[:, None] + np.arange(size)
-        memory.shared.bytes.data[span] = data
-        memory.shared.bytes.written[span] = True
-        memory.shared.note_generic(offsets, size, launch.tick())
+        shared = launch.shared
+        words = read_global(Frame(launch, launch.regs, threads), sources, sizes, size)
+        shared.bytes.scatter(offsets, words.dtype.itemsize, words)
+        shared.note_generic(offsets, size, launch.tick())
 
     first = int(threads[0])
     return AsyncOp(KIND, launch.pc, first // launch.cta_threads, first, effect)
 
 
 def read_global(f: Frame, sources: Array, sizes: Array, size: int) -> Array:
-    """(n, size) bytes: the first ``sizes`` of each row from global memory, the others zero."""
-    memory = f.launch.memory
+    """``size`` bytes for each thread, as words (n, count): the first ``sizes`` from global memory, the others zero."""
+    width = min(size, 8)
+    if (sizes == size).all():
+        return _read(f, sources, size, width)
     data = np.zeros((len(sources), size), np.uint8)
     threads = f.threads
     for length in np.unique(sizes[sizes > 0]).tolist():
         at = np.flatnonzero(sizes == length)
         f.select(threads[at])
-        memory.locate(f, "global", sources[at], length)
-        span = (sources[at] - GLOBAL_BASE)[:, None] + np.arange(length)
-        known = memory.globals.bytes.written[span].all(axis=1)
-        if not known.all():
-            bad = int(np.flatnonzero(~known)[0])
-            f.launch.report(
-                "uninitialised-read",
-                f"copies .global address {int(sources[at][bad]):#x}, which was never written",
-                int(threads[at][bad]),
-            )
-        data[at, :length] = memory.globals.bytes.data[span]
+        data[at, :length] = _read(f, sources[at], length, 1)
     f.select(threads)
-    return data
+    return data.view(f"u{width}")
+
+
+def _read(f: Frame, sources: Array, length: int, width: int) -> Array:
+    """``length`` bytes from each source, as words of ``width`` bytes."""
+    memory, offsets = f.launch.memory.locate(f, "global", sources, length)
+    known = memory.all_written(offsets, length)
+    if not known.all():
+        bad = int(np.flatnonzero(~known)[0])
+        f.launch.report(
+            "uninitialised-read",
+            f"copies .global address {int(sources[bad]):#x}, which was never written",
+            int(f.threads[bad]),
+        )
+    return memory.gather(offsets, width, length // width)
 
 
 # ---------------------------------------------------------------------- groups
