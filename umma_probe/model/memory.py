@@ -220,7 +220,8 @@ class SharedMemory:
 
     def unfenced(self, slot: int, byte_offsets: Array) -> Array:
         """Which arena byte offsets hold a generic store that no ``fence.proxy.async`` of the CTA has followed."""
-        return self.word_time[byte_offsets >> 2] > self.fence_time[slot]
+        unfenced: Array = self.word_time[byte_offsets >> 2] > self.fence_time[slot]
+        return unfenced
 
 
 class MemorySystem:
