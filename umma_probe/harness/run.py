@@ -112,7 +112,10 @@ def _execute(
         raise
     except UmmaProbeError as error:
         report.timing.run_s = round(time.perf_counter() - start, 4)
-        fail_with(report, error)
+        if experiment.judge_fault is not None and error.verdict == Verdict.FAULT.value:
+            _apply(report, experiment.judge_fault(error))
+        else:
+            fail_with(report, error)
         return
     _apply(report, experiment.judge(outputs))
     if experiment.diagnose is not None and report.verdict == Verdict.FAIL.value:

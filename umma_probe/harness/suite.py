@@ -20,6 +20,7 @@ from umma_probe.record.schema import Check, Diagnosis, Occupancy, SanitizerFindi
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from umma_probe.errors import UmmaProbeError
     from umma_probe.spec.problems import Problem
 
 Array = npt.NDArray[Any]
@@ -120,6 +121,8 @@ class Experiment:
     """Ids of the recorded findings that the probe bears on."""
     diagnose: Diagnose | None = None
     """Names the cause of a failure; for probes whose ``judge`` does not. See :class:`Diagnose`."""
+    judge_fault: Callable[[UmmaProbeError], Judgement] | None = None
+    """For an experiment that should fault: what it means that it did."""
 
 
 class Suite(Protocol):
