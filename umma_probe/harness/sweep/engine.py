@@ -25,7 +25,7 @@ from umma_probe.harness.sweep.journal import CaseRecord, internal_record
 from umma_probe.harness.sweep.worker import READY, STARTED, Job, run_case, work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
@@ -61,13 +61,17 @@ class _Worker:
 
 @dataclass
 class Engine:
-    """Runs cases on ``jobs`` workers, which take the ``targets`` in turn."""
+    """Runs cases on ``jobs`` workers, which take the ``targets`` in turn.
+
+    ``pins``: digest of a job to the only target that may run it.
+    """
 
     journal: Journal
     targets: Sequence[str]
     jobs: int
     runner: Runner = run_case
     grace_s: float = GRACE_S
+    pins: Mapping[str, str] = field(default_factory=dict)
     _workers: list[_Worker] = field(default_factory=list)
     _queue: deque[Job] = field(default_factory=deque)
     _killed: set[str] = field(default_factory=set)
@@ -96,17 +100,32 @@ class Engine:
         wanted = min(self.jobs, len(self._queue) + len(self._busy()))
         while len(self._workers) < wanted:
             self._workers.append(self._hire())
+        for target in self._unserved():
+            self._workers.append(self._hire(target))
         for worker in self._workers:
-            if worker.ready and worker.job is None and self._queue:
-                worker.job, worker.started = self._queue.popleft(), False
+            if worker.ready and worker.job is None and (job := self._take(worker.target)):
+                worker.job, worker.started = job, False
                 worker.since = time.monotonic()
                 worker.deadline = worker.since + worker.job[0].timeout_s + self.grace_s
                 with contextlib.suppress(OSError):  # it died while idle: the next step sees that
                     worker.channel.send(worker.job)
 
-    def _hire(self) -> _Worker:
+    def _unserved(self) -> list[str]:
+        """Targets that queued jobs are pinned to and that no worker has."""
+        pinned = {self.pins[digest] for _, digest in self._queue if digest in self.pins}
+        return sorted(pinned - {worker.target for worker in self._workers})
+
+    def _take(self, target: str) -> Job | None:
+        """The first queued job that this target may run."""
+        for job in self._queue:
+            if self.pins.get(job[1], target) == target:
+                self._queue.remove(job)
+                return job
+        return None
+
+    def _hire(self, target: str | None = None) -> _Worker:
         load = {target: sum(worker.target == target for worker in self._workers) for target in self.targets}
-        target = min(self.targets, key=lambda name: load[name])
+        target = target or min(self.targets, key=lambda name: load[name])
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=work, args=(theirs, _Lazy(self.journal.fd), self.runner, target), daemon=True)

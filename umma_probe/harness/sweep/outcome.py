@@ -166,7 +166,9 @@ class SweepResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        target = {key: value for key, value in asdict(self.target).items() if key != "workers" and value is not None}
+        target = {
+            key: value for key, value in asdict(self.target).items() if key != "workers" and value not in (None, ())
+        }
         return {
             "schema_version": SCHEMA_VERSION,
             "command": "sweep",

@@ -7,12 +7,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from umma_probe.backends.target import DEFAULT_MODEL_ARCH
+from umma_probe.backends.target import DEFAULT_MODEL_ARCH, check_arch, required_arch
 from umma_probe.errors import ConfigError, DeviceUnavailable
 from umma_probe.gpu.info import Absent, Driver, probe_environment
-from umma_probe.spec.machine import ARCHS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from umma_probe.gpu.info import Environment, Gpu
 
 _GPUS = re.compile(r"cuda(:\d+)?(,cuda:\d+)*")
@@ -31,6 +32,8 @@ class TargetPlan:
     driver: str | None = None
     reason: str = ""
     """Why ``auto`` chose the model."""
+    uuids: tuple[str, ...] = ()
+    """Of the GPU of each worker."""
 
     @property
     def on_model(self) -> bool:
@@ -48,15 +51,22 @@ class TargetPlan:
                 "driver": self.driver or ""}  # fmt: skip
 
 
-def plan_targets(target: str, arch: str = "", environment: Environment | None = None) -> TargetPlan:
+def plan_targets(
+    target: str, arch: str = "", environment: Environment | None = None, *, needs: Collection[str] = ("tmem",)
+) -> TargetPlan:
     """Choose the devices without opening them.
 
     :param target: ``auto``, ``model``, ``cuda:N``, several (``cuda:0,cuda:1``) or ``cuda:all``.
-    :raises ConfigError: no such target or architecture; GPUs of different kinds.
-    :raises DeviceUnavailable: no NVRTC, no such GPU, or one without Tensor Memory.
+    :param needs: what the probes need: ``tmem``, ``wgmma``; other words are not looked at.
+    :raises ConfigError: no such target or architecture; GPUs of different kinds, or needs that no GPU has together.
+    :raises DeviceUnavailable: no NVRTC, no such GPU, or one that lacks what is needed.
     """
-    if arch and not ARCHS[arch].has_tmem:
-        raise DeviceUnavailable(f"{arch} has no Tensor Memory", hint="for instance --arch sm_100a")
+    mixed = {"tmem", "wgmma"} <= set(needs)
+    if mixed and target != "model":
+        raise ConfigError("some cases need Tensor Memory, others wgmma, and no GPU has both", hint="--target model")
+    if not mixed and (arch := arch or required_arch(needs)):
+        check_arch(arch, needs)
+    any_gpu = not arch and "tmem" not in needs
     if target not in ("auto", "model", "cuda:all") and not _GPUS.fullmatch(target):
         raise ConfigError(f"target is '{target}', must be auto, model, cuda:N, cuda:0,cuda:1 or cuda:all")
     here = environment or probe_environment()
@@ -66,9 +76,13 @@ def plan_targets(target: str, arch: str = "", environment: Environment | None = 
     if target == "model":
         return _model(arch, nvrtc)
     if target == "auto":
-        first = here.first_gpu(arch)
-        return _model(arch, nvrtc, first.reason) if isinstance(first, Absent) else _gpus([first], arch, nvrtc, here)
-    return _gpus(_named(target, here), arch, nvrtc, here)
+        first = here.gpus[0] if any_gpu and here.gpus else here.first_gpu(arch)
+        return (
+            _model(arch, nvrtc, first.reason)
+            if isinstance(first, Absent)
+            else _gpus([first], arch, nvrtc, here, any_gpu)
+        )
+    return _gpus(_named(target, here), arch, nvrtc, here, any_gpu)
 
 
 def _model(arch: str, nvrtc: str, reason: str = "") -> TargetPlan:
@@ -89,9 +103,9 @@ def _named(target: str, here: Environment) -> list[Gpu]:
     return [here.gpus[ordinal] for ordinal in ordinals]
 
 
-def _gpus(gpus: list[Gpu], arch: str, nvrtc: str, here: Environment) -> TargetPlan:
+def _gpus(gpus: list[Gpu], arch: str, nvrtc: str, here: Environment, any_gpu: bool) -> TargetPlan:
     for gpu in gpus:
-        if reason := gpu.why_not() or gpu.why_not(arch):
+        if not any_gpu and (reason := gpu.why_not(arch)):
             raise DeviceUnavailable(reason, hint="--target model runs it on the CPU")
     first = gpus[0]
     if any((gpu.name, gpu.native_arch) != (first.name, first.native_arch) for gpu in gpus):
@@ -99,4 +113,5 @@ def _gpus(gpus: list[Gpu], arch: str, nvrtc: str, here: Environment) -> TargetPl
         raise ConfigError(f"the GPUs of one sweep must be of one kind: {names}", hint="a sweep for each kind")
     driver = here.driver.version if isinstance(here.driver, Driver) else None
     workers = tuple(f"cuda:{gpu.index}" for gpu in gpus)
-    return TargetPlan(workers, "cuda", first.name, arch or first.native_arch, nvrtc, driver)
+    uuids = tuple(gpu.uuid for gpu in gpus)
+    return TargetPlan(workers, "cuda", first.name, arch or first.native_arch, nvrtc, driver, uuids=uuids)

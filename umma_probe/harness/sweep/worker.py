@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import lru_cache
 from multiprocessing import connection, parent_process
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,6 +25,8 @@ from umma_probe.record.schema import Report
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+    from umma_probe.backends.base import Device
 
 Runner = Callable[[CaseSpec, str], Report]
 """Runs a case on a target. A function of a module, so that it can be told to another process by name."""
@@ -44,9 +47,11 @@ class Inherited(Protocol):
 
 
 def run_case(case: CaseSpec, target: str) -> Report:
-    """The runner of real sweeps."""
+    """The runner of real sweeps. A GPU stays open from case to case: a context costs more than a probe."""
+    from umma_probe.harness.manifest import load_probe
     from umma_probe.harness.run import run_probe
 
+    needs = load_probe(case.probe).needs
     return run_probe(
         case.probe,
         case.params,
@@ -56,7 +61,16 @@ def run_case(case: CaseSpec, target: str) -> Report:
         seed=case.seed,
         force=case.force,
         timeout=case.timeout_s,
+        device=None if target in ("model", "auto") else _gpu(target, case.arch, needs),
     )
+
+
+@lru_cache(maxsize=4)
+def _gpu(target: str, arch: str, needs: tuple[str, ...]) -> Device:
+    """An open GPU; the engine replaces the whole process when its context is lost."""
+    from umma_probe.backends.target import open_target
+
+    return open_target(target, arch=arch, needs=needs)
 
 
 def work(channel: Connection, journal: Inherited, runner: Runner, target: str) -> None:
