@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from probe_runs import failed, passes, run
 
 from umma_probe.assets import asset_file
 from umma_probe.backends.model import ModelDevice
+from umma_probe.errors import CompileError
 from umma_probe.harness.manifest import load_probe
 from umma_probe.harness.suite import LaunchPlan, Mapped, Output
 from umma_probe.harness.suites.fmha import prepare
@@ -168,11 +168,18 @@ def test_a_wrong_division_shows_in_o_alone(monkeypatch: pytest.MonkeyPatch) -> N
     assert failed(report) == {"O"} or failed(report) == {"O", "cosine"}
 
 
-def test_the_budget_is_the_kernels() -> None:
-    """The kernel refuses another total of shared memory than the host's."""
+@pytest.mark.parametrize(
+    ("define", "value", "message"),
+    [
+        ("EXPECTED_SMEM_BYTES", 1024, "the host's budget differs from the kernel's"),
+        ("EXPECTED_PANEL_COLUMNS", 32, "the tensor maps' boxes are not the kernel's panels"),
+        ("PV_N", 48, "sub-tiles of PV cover the head dimension"),
+    ],
+)
+def test_the_kernel_checks_its_budget(define: str, value: int, message: str) -> None:
     path = asset_file("probes", "fmha.cu")
-    experiment = prepare(DEFAULTS, "sm_100a")
-    assert re.fullmatch(r"\d+", str(experiment.defines["EXPECTED_SMEM_BYTES"]))
-    options = [f"-D{name}={value}" for name, value in {**experiment.defines, "EXPECTED_SMEM_BYTES": 1024}.items()]
-    with pytest.raises(Exception, match="the host's budget differs from the kernel's"):
+    defines = prepare(DEFAULTS, "sm_100a").defines
+    assert define in defines
+    options = [f"-D{name}={value}" for name, value in {**defines, define: value}.items()]
+    with pytest.raises(CompileError, match=message):
         ModelDevice().compile(path.read_text(), str(path), options=options)

@@ -62,7 +62,8 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     given = plant(problem, tensors, params["inject"]) if params["inject"] else tensors
     smem = budget(problem).smem_bytes
     plan = LaunchPlan("fmha", _arguments(problem, given), problem.grid, (THREADS,), dynamic_smem=smem)
-    defines = {**problem.defines(), "EXPECTED_SMEM_BYTES": smem}
+    expected = {"EXPECTED_SMEM_BYTES": smem, "EXPECTED_PANEL_COLUMNS": problem.panel_columns}
+    defines = {**problem.defines(), **expected}
     return Experiment(filled, [], defines, [plan], partial(judge, problem, tensors, chosen(params["stage"])))
 
 

@@ -10,12 +10,14 @@ import numpy as np
 
 from umma_probe.record.schema import CellState, Verdict
 from umma_probe.record.sets import ranges
+from umma_probe.report.accuracy import MAP_LEGEND, TILE_HEADER, headline, map_lines, map_title, throughput, tile_rows
 from umma_probe.report.picture import MEANINGS, present_states, sentences, states_of
 from umma_probe.report.summary import MEANS, parameters, set_lines, target_line, timing_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from umma_probe.record.accuracy import Accuracy
     from umma_probe.record.schema import Check, Report, TmemRecord
     from umma_probe.report.formats import View
     from umma_probe.report.picture import States
@@ -90,6 +92,8 @@ def _body(report: Report) -> Iterator[str]:
         cause = f"<b>{escape(report.diagnosis.cause)}</b> ({escape(report.diagnosis.confidence)})<ul>{evidence}</ul>"
         yield _card("Cause", cause)
     yield _card("Checks", _checks(report.checks))
+    if report.accuracy is not None:
+        yield _card("Accuracy", _accuracy(report, report.accuracy))
     if sets := set_lines(report):
         rows = "".join(f'<tr><td>{name}</td><td class="mono">{escape(columns)}</td></tr>' for name, columns in sets)
         yield _card("Columns", f"<table>{rows}</table>")
@@ -103,6 +107,21 @@ def _body(report: Report) -> Iterator[str]:
 def _card(title: str, content: str) -> str:
     heading = f"<h2>{escape(title)}</h2>" if title else ""
     return f'<section class="card">{heading}{content}</section>'
+
+
+def _accuracy(report: Report, accuracy: Accuracy) -> str:
+    lines = [line for line in (headline(report), throughput(report), f"limit: {accuracy.limit}") if line]
+    head = "".join(f"<th>{escape(name)}</th>" for name in TILE_HEADER)
+    rows = "".join(
+        "<tr>" + "".join(f'<td class="mono">{escape(cell)}</td>' for cell in row) + "</tr>"
+        for row in tile_rows(accuracy)
+    )
+    drawn = accuracy.error_map
+    picture_ = "" if drawn is None else (
+        f"<p>{escape(map_title(drawn))}</p><pre class=\"mono\">{escape(chr(10).join(map_lines(drawn)))}</pre>"
+        f'<p class="sub">{escape(MAP_LEGEND)}</p>'
+    )  # fmt: skip
+    return f"<p>{'<br>'.join(map(escape, lines))}</p><table><tr>{head}</tr>{rows}</table>{picture_}"
 
 
 def _checks(checks: list[Check]) -> str:
