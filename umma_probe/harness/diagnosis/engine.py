@@ -1,7 +1,7 @@
 """From what a failed run left to its cause.
 
 1. A run that comes out otherwise under another policy or repetition is a race; nothing else can be said of it.
-2. Every candidate of every hypothesis predicts all registers of all launches (``hypothesis.explains``). One cause that
+2. Every candidate of every hypothesis predicts all registers of all launches (``Explainer``). One cause that
    explains them all is *certain*: its candidates are alone in that among all that are known here. If several do, the
    observation cannot tell them apart: the simplest is *possible*, and the evidence names the others.
 3. If none does, there is no cause: the evidence is what is known, *missing* or *zero* included, and no guess.
@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from umma_probe.harness.diagnosis import fetch, instruction, readback, staging  # noqa: F401  # they register themselves
 from umma_probe.harness.diagnosis.facts import known_facts
-from umma_probe.harness.diagnosis.hypothesis import HYPOTHESES, Candidate, explains
+from umma_probe.harness.diagnosis.hypothesis import HYPOTHESES, Candidate, Explainer, Rank
 from umma_probe.record.schema import Diagnosis
 
 if TYPE_CHECKING:
@@ -58,13 +56,12 @@ def _differences(trial: Trial, other: Trial) -> int:
 
 
 def _explained(trial: Trial) -> Diagnosis | None:
-    found: dict[str, list[Candidate]] = {}
-    for entry in HYPOTHESES.values():
-        fitting = [candidate for candidate in entry.candidates(trial) if explains(trial, candidate.recipe)]
-        if fitting:
-            found[entry.cause] = fitting
+    explainer = Explainer(trial)
+    found = _fitting(explainer, Rank.SPECIFIC if trial.readbacks_agree else Rank.READER)
+    if not found and trial.readbacks_agree:
+        found = _fitting(explainer, Rank.GENERAL)
     if not found:
-        return None
+        return _wrong_staging(explainer)
     (cause, fitting), *others = found.items()
     first = fitting[0]
     evidence = [*first.evidence, f"this predicts every register of both readbacks in all {len(trial.seen)} launches"]
@@ -73,29 +70,55 @@ def _explained(trial: Trial) -> Diagnosis | None:
     return Diagnosis(f"{cause}: {first.what}", "possible" if others else "certain", evidence)
 
 
+def _fitting(explainer: Explainer, rank: Rank) -> dict[str, list[Candidate]]:
+    """The candidates that explain the run, by cause.
+
+    Where the clean recipe does, a candidate that changes it cannot be seen, and is none: what remains is about staging
+    (shared memory holds something else) or about the reader.
+    """
+    trial = explainer.trial
+    clean_explains = explainer.explains(trial.clean)
+    found: dict[str, list[Candidate]] = {}
+    for entry in HYPOTHESES.values():
+        if entry.rank is not rank:
+            continue
+        for candidate in entry.candidates(trial):
+            if candidate.recipe == trial.clean if clean_explains else explainer.explains(candidate.recipe):
+                found.setdefault(entry.cause, []).append(candidate)
+    return found
+
+
+def _wrong_staging(explainer: Explainer) -> Diagnosis | None:
+    """Shared memory is not as it should be, in no way that has a name, and explains all the rest."""
+    trial = explainer.trial
+    if trial.shared_as_staged or not explainer.explains(trial.clean):
+        return None
+    return Diagnosis(
+        "wrong-staging: an operand does not lie in shared memory as it should",
+        "certain",
+        [*staging.differing_elements(trial),
+         "with shared memory as it is, the documented fetch and layout predict every register: the MMAs are right"],
+    )  # fmt: skip
+
+
 def _as_documented(trial: Trial, findings: Sequence[SanitizerFinding]) -> Diagnosis | None:
     """All cells are right, yet the sanitizer has found something: no other policy showed it."""
-    if not findings or not explains(trial, trial.clean) or not _image_as_staged(trial):
+    if not findings or not Explainer(trial).explains(trial.clean) or not trial.shared_as_staged:
         return None
     evidence = [f"sanitizer, {finding.rule}: {finding.message} ({finding.where})" for finding in findings]
     evidence.append("every cell is right in this run and in the repetitions")
     return Diagnosis("race: accesses are not ordered; a wait or fence is missing", "likely", evidence)
 
 
-def _image_as_staged(trial: Trial) -> bool:
-    return all(trial.image_as_staged(seen) for seen in trial.seen)
-
-
 def _unexplained(trial: Trial) -> Diagnosis | None:
-    if explains(trial, trial.clean) and _image_as_staged(trial):
+    if Explainer(trial).explains(trial.clean) and trial.shared_as_staged:
         return None
-    facts = known_facts(trial)
-    return Diagnosis(f"{UNEXPLAINED}: no known cause predicts this run", "possible", facts)
+    return Diagnosis(f"{UNEXPLAINED}: no known cause predicts this run", "possible", known_facts(trial))
 
 
 def causes() -> list[str]:
     """All that can be named, in the order of preference."""
-    return ["race", *HYPOTHESES, UNEXPLAINED]
+    return ["race", *HYPOTHESES, "wrong-staging", UNEXPLAINED]
 
 
-__all__ = ["UNEXPLAINED", "causes", "diagnose", "np"]
+__all__ = ["UNEXPLAINED", "causes", "diagnose"]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def known_facts(trial: Trial) -> list[str]:
     """Sentences, from the certain to the general."""
     facts = []
-    if not all(np.array_equal(trial.words(seen, 0), trial.words(seen, 1)) for seen in trial.seen):
+    if not trial.readbacks_agree:
         facts.append("the two readbacks differ: at least one of them does not read what it is believed to")
-    if not all(trial.image_as_staged(seen) for seen in trial.seen):
+    if not trial.shared_as_staged:
         facts.append("shared memory does not hold what should have been staged")
     else:
         facts.append("shared memory holds what should have been staged")

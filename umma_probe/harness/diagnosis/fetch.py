@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from umma_probe.harness.diagnosis.hypothesis import Candidate, hypothesis
+from umma_probe.harness.diagnosis.hypothesis import Candidate, Rank, hypothesis
 from umma_probe.harness.diagnosis.staging import operands_in_shared
 from umma_probe.harness.diagnosis.strides import likely_values
 from umma_probe.harness.inject import reencode
@@ -70,7 +70,7 @@ def wrong_major(trial: Trial) -> Iterator[Candidate]:
                         replace(trial.clean, idesc=word))  # fmt: skip
 
 
-@hypothesis("k-panel-stride")
+@hypothesis("k-panel-stride", Rank.GENERAL)
 def k_panel_stride(trial: Trial) -> Iterator[Candidate]:
     """Another step from one K tile, or from one row width of K, to the next."""
     if trial.clean.tiles == 1:
@@ -85,7 +85,7 @@ def k_panel_stride(trial: Trial) -> Iterator[Candidate]:
                         f"{what}, must step {value}")  # fmt: skip
 
 
-@hypothesis("wrong-start")
+@hypothesis("wrong-start", Rank.GENERAL)
 def wrong_start(trial: Trial) -> Iterator[Candidate]:
     """Another start address."""
     for name in operands_in_shared(trial.clean):
@@ -95,15 +95,13 @@ def wrong_start(trial: Trial) -> Iterator[Candidate]:
                         f"shared memory, and was staged at {read.smem}")  # fmt: skip
 
 
-@hypothesis("wrong-stride")
+@hypothesis("wrong-stride", Rank.GENERAL)
 def wrong_stride(trial: Trial) -> Iterator[Candidate]:
     """Another LBO or SBO."""
     for name in operands_in_shared(trial.clean):
         read = trial.clean.operand(name).read
         for field in ("lbo", "sbo"):
             for wrong in likely_values(trial, name, field):
-                if {field: wrong} in ({"lbo": read.sbo}, {"sbo": read.lbo}) and read.lbo == read.sbo:
-                    continue
                 yield _told(trial, name, replace(read, **{field: wrong}), f"{name.upper()} is fetched with "
                             f"{field.upper()} {wrong} bytes, must be {getattr(read, field)}")  # fmt: skip
 

@@ -8,9 +8,11 @@ made from the clean recipe and what was seen alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from umma_probe.harness.gemm.predict import Unpredictable, predict
 from umma_probe.harness.gemm.registers import load
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from umma_probe.harness.gemm.recipe import Recipe
-    from umma_probe.harness.gemm.trial import Seen, Trial
+    from umma_probe.harness.gemm.trial import Trial
+
+    Candidates = Callable[[Trial], Iterator["Candidate"]]
+
+Words = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -33,41 +39,69 @@ class Candidate:
     evidence: tuple[str, ...] = ()
 
 
+class Rank(Enum):
+    """Which hypotheses are tried, and when."""
+
+    SPECIFIC = 1
+    GENERAL = 2
+    """An open parameter; tried only if nothing specific explains the run."""
+    READER = 3
+    """About one readback; tried if and only if the two differ."""
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """A cause, and its candidates for a given run."""
 
     cause: str
-    candidates: Callable[[Trial], Iterator[Candidate]]
+    rank: Rank
+    candidates: Candidates
 
 
 HYPOTHESES: Registry[Hypothesis] = Registry("hypothesis")
 
 
-def hypothesis(
-    cause: str,
-) -> Callable[[Callable[[Trial], Iterator[Candidate]]], Callable[[Trial], Iterator[Candidate]]]:
+def hypothesis(cause: str, rank: Rank = Rank.SPECIFIC) -> Callable[[Candidates], Candidates]:
     """Register a function from a trial to candidates under a cause. Simpler causes are registered first."""
 
-    def register(function: Callable[[Trial], Iterator[Candidate]]) -> Callable[[Trial], Iterator[Candidate]]:
-        HYPOTHESES.add(cause, Hypothesis(cause, function))
+    def register(function: Candidates) -> Candidates:
+        HYPOTHESES.add(cause, Hypothesis(cause, rank, function))
         return function
 
     return register
 
 
-def explains(trial: Trial, recipe: Recipe) -> bool:
-    """Whether the recipe predicts every register of every launch, given what shared memory held."""
-    telling_first = sorted(trial.seen, key=lambda seen: seen.codes.coded is not None)
-    try:
-        return all(_predicts(trial, recipe, seen) for seen in telling_first)
-    except Unpredictable:
-        return False
+class Explainer:
+    """Compares what recipes predict with what was seen; predictions of Tensor Memory are kept for other readbacks."""
 
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self._telling_first = sorted(trial.seen, key=lambda seen: seen.codes.coded is not None)
+        self._words: dict[tuple[Recipe, int], Words | None] = {}
 
-def _predicts(trial: Trial, recipe: Recipe, seen: Seen) -> bool:
-    words = predict(replace(recipe, fill=seen.fill), seen.codes, trial.before, seen.image, trial.arch)
-    return all(
-        np.array_equal(load(words, reading), registers)
-        for reading, registers in zip(recipe.readings, seen.registers, strict=True)
-    )
+    def explains(self, recipe: Recipe) -> bool:
+        """Whether the recipe predicts every register of every launch, given what shared memory held."""
+        return all(self._predicts(recipe, index) for index in range(len(self._telling_first)))
+
+    def _predicts(self, recipe: Recipe, index: int) -> bool:
+        seen = self._telling_first[index]
+        words = self._predicted(replace(recipe, fill=seen.fill, readings=self.trial.clean.readings), index)
+        if words is None:
+            return False
+        try:
+            return all(
+                np.array_equal(load(words, reading), registers)
+                for reading, registers in zip(recipe.readings, seen.registers, strict=True)
+            )
+        except Unpredictable:
+            return False
+
+    def _predicted(self, recipe: Recipe, index: int) -> Words | None:
+        key = (recipe, index)
+        if key not in self._words:
+            seen = self._telling_first[index]
+            try:
+                self._words[key] = predict(recipe, seen.codes, self.trial.before, seen.image, self.trial.arch)
+            except Unpredictable:
+                self._words[key] = None
+        return self._words[key]

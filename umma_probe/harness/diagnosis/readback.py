@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from umma_probe.harness.diagnosis.hypothesis import Candidate, hypothesis
+from umma_probe.harness.diagnosis.hypothesis import Candidate, Rank, hypothesis
 from umma_probe.harness.gemm.recipe import UPPER_HALF, Reading
 from umma_probe.layouts.tmem_ldst import LdStSpec, parse
 
@@ -29,7 +27,7 @@ def layout_mistaken(trial: Trial) -> Iterator[Candidate]:
                          "the reader takes row m from lane m"))  # fmt: skip
 
 
-@hypothesis("readback-shape")
+@hypothesis("readback-shape", Rank.READER)
 def readback_shape(trial: Trial) -> Iterator[Candidate]:
     """Loaded with one shape, read as another with as many registers."""
     for index, reading in enumerate(trial.clean.readings):
@@ -51,7 +49,7 @@ def _shapes_with(registers: int) -> Iterator[LdStSpec]:
                 yield spec
 
 
-@hypothesis("readback-lane")
+@hypothesis("readback-lane", Rank.READER)
 def readback_lane(trial: Trial) -> Iterator[Candidate]:
     """The upper half of a warp's lanes is not reached, or from the wrong lane on."""
     for index, reading in enumerate(trial.clean.readings):
@@ -62,7 +60,7 @@ def readback_lane(trial: Trial) -> Iterator[Candidate]:
                          f"readback {index} ({reading.readback}) reads lane {step} on for lane {UPPER_HALF} on")  # fmt: skip
 
 
-@hypothesis("readback-column")
+@hypothesis("readback-column", Rank.READER)
 def readback_column(trial: Trial) -> Iterator[Candidate]:
     """All columns are off by the same number."""
     for index, reading in enumerate(trial.clean.readings):
@@ -76,7 +74,3 @@ def _reads(trial: Trial, index: int, reading: Reading, what: str) -> Candidate:
     return Candidate(what, trial.clean.with_reading(index, reading),
                      (f"readback {1 - index} ({other}) shows every cell as documented",))  # fmt: skip
 
-
-def readbacks_agree(trial: Trial) -> bool:
-    """Whether both show the same Tensor Memory."""
-    return all(np.array_equal(trial.words(seen, 0), trial.words(seen, 1)) for seen in trial.seen)

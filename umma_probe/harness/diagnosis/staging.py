@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.harness.diagnosis.hypothesis import Candidate, hypothesis
-from umma_probe.harness.gemm.predict import element_addresses, expected_image, staged_codes
+from umma_probe.harness.gemm.predict import element_addresses, expected_image
 from umma_probe.record.sets import format_set
 
 if TYPE_CHECKING:
@@ -111,4 +111,15 @@ def operand_unpacked(trial: Trial) -> Iterator[Candidate]:
                         replace(trial.clean, a_unpacked=True))  # fmt: skip
 
 
-__all__ = ["operands_in_shared", "staged_codes"]
+def differing_elements(trial: Trial) -> Iterator[str]:
+    """Which elements of which operand are not at their bytes, in sentences."""
+    for name in operands_in_shared(trial.clean):
+        staged = trial.clean.operand(name)
+        wrong = np.zeros((staged.rows, trial.clean.k), np.bool_)
+        for seen in trial.seen:
+            found = seen.image.gather(element_addresses(trial.clean, staged, seen.image.base), staged.bits)
+            wrong |= found != (seen.codes.a_codes if name == "a" else seen.codes.b_codes)
+        if wrong.any():
+            rows, ks = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
+            yield (f"{int(wrong.sum())} elements of {name.upper()} are not where they belong in shared memory: rows "
+                   f"{format_set(rows)}, k {format_set(ks)}")  # fmt: skip

@@ -25,7 +25,7 @@ _DROPPED = {"bf16": 16, "tf32": 13}
 """Low bits of an f32 that the format does not have."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pass:
     """The operands of one launch: values (M, K) and (N, K)."""
 

@@ -147,7 +147,14 @@ def filled_tmem(recipe: Recipe, before: Pass | None, base: int, arch: str) -> Wo
         return np.zeros((TMEM_LANES, TMEM_COLUMNS), np.uint32)
     words = sentinel_words()
     if recipe.fill == "stale" and recipe.before is not None and before is not None:
-        run_mmas(recipe.before, words, expected_image(recipe.before, before, base), arch)
+        return _stale_tmem(recipe.before, before, base, arch).copy()
+    return words
+
+
+@lru_cache(maxsize=4)
+def _stale_tmem(recipe: Recipe, codes: Pass, base: int, arch: str) -> Words:
+    words = sentinel_words()
+    run_mmas(recipe, words, expected_image(recipe, codes, base), arch)
     return words
 
 
@@ -223,6 +230,7 @@ def _run_mma(
     words[lanes, columns] = result
 
 
+@lru_cache(maxsize=128)
 def d_cells(m: int, n: int, ws: bool, lane: int, column: int) -> tuple[IntArray, IntArray]:
     """Lane and column (M, N) of each element of D.
 

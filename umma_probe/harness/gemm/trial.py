@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,10 +50,18 @@ class Trial:
 
         :raises Unpredictable: no document says.
         """
-        from dataclasses import replace
-
         clean = replace(self.clean, fill=seen.fill)
         return predict(clean, seen.codes, self.before, expected_image(clean, seen.codes, seen.image.base), self.arch)
+
+    @property
+    def readbacks_agree(self) -> bool:
+        """Whether both show the same Tensor Memory in every launch."""
+        return all(np.array_equal(self.words(seen, 0), self.words(seen, 1)) for seen in self.seen)
+
+    @property
+    def shared_as_staged(self) -> bool:
+        """Whether shared memory held in every launch what should have been staged."""
+        return all(self.image_as_staged(seen) for seen in self.seen)
 
     def image_as_staged(self, seen: Seen) -> bool:
         """Whether shared memory holds what should have been staged."""
