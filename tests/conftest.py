@@ -7,7 +7,7 @@ import os
 # before NumPy is imported, as the command line does it: on a busy machine BLAS threads wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import pytest  # noqa: E402
+import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
