@@ -45,7 +45,7 @@ struct Read {
 
   DEVICE_MEMBER u64 descriptor(u32 base, u32 tile, u32 sub) const {
     const u32 start = base + smem + tile / run * jump + tile % run * step + sub * sub_step;
-    return desc | (start & 0x3ffff) >> START_UNIT_LOG2;
+    return desc | (start & 0x3ffff) >> START_UNIT_LOG2 & 0x3fff;
   }
 };
 

@@ -15,6 +15,7 @@ import numpy as np
 from umma_probe.backends.base import DEFAULT_TIMEOUT_S
 from umma_probe.backends.target import DEFAULT_MODEL_ARCH, check_arch, open_target, required_arch
 from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError
+from umma_probe.harness.diagnosis.errors import diagnose_error
 from umma_probe.harness.manifest import ProbeContract, load_probe
 from umma_probe.harness.reporting import add_notes, environment, exit_code, fail_with, settle, target_record
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Mapped, Output, Outputs, load_suite
@@ -92,7 +93,7 @@ def _execute(
     report: Report, contract: ProbeContract, experiment: Experiment, device: Device, timeout: float | None
 ) -> None:
     """Compile, launch and judge; fills the report."""
-    source = contract.path.parent / contract.source
+    source = contract.path.parent / (experiment.source or contract.source)
     options = [f"-D{key}={value}" for key, value in experiment.defines.items()]
     start = time.perf_counter()
     try:
@@ -116,6 +117,7 @@ def _execute(
             _apply(report, experiment.judge_fault(error))
         else:
             fail_with(report, error)
+            report.diagnosis = diagnose_error(error)
         return
     _apply(report, experiment.judge(outputs))
     if experiment.diagnose is not None and report.verdict == Verdict.FAIL.value:

@@ -119,6 +119,8 @@ class Experiment:
     """From the outputs of each launch, by name."""
     findings: Sequence[str] = ()
     """Ids of the recorded findings that the probe bears on."""
+    source: str = ""
+    """Another kernel than the contract's, beside it."""
     diagnose: Diagnose | None = None
     """Names the cause of a failure; for probes whose ``judge`` does not. See :class:`Diagnose`."""
     judge_fault: Callable[[UmmaProbeError], Judgement] | None = None

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from umma_probe.harness.occupancy import Observation
     from umma_probe.record.schema import Check
 
-Extra = "Callable[[Trial, Observation], tuple[list[Check], list[str]]]"
+KERNEL = "gemm.cu"
+
+if TYPE_CHECKING:
+    Extra = Callable[[Trial, Observation], tuple[list[Check], list[str]]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def plan_of(case: GemmCase, clean: Recipe, before: tuple[Recipe, GemmCase] | Non
     return Plan(clean, inject(clean, fault), passes, stale, arch)
 
 
-def experiment(plan: Plan, params: Mapping[str, Any], problems: Sequence[Any], extra: Callable[..., Any] | None = None) -> Experiment:
+def experiment(plan: Plan, params: Mapping[str, Any], problems: Sequence[Any], extra: Extra | None = None) -> Experiment:
     """The launches and how they are judged.
 
     :param extra: from the trial and the observation to more checks and notes.
@@ -87,7 +90,7 @@ def _launch(plan: Plan, codes: Pass, fill: str) -> Any:
     return launch(recipe, codes, plan.before, f"{codes.name} pass over {fill}")
 
 
-def judge(trial: Trial, extra: Callable[..., Any] | None = None) -> Judgement:
+def judge(trial: Trial, extra: Extra | None = None) -> Judgement:
     """All checks, and the picture of the coded passes."""
     main = [seen for seen in trial.seen if seen.fill == trial.clean.fill]
     coded = [seen for seen in main if seen.codes.coded]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from umma_probe.errors import ConfigError
 from umma_probe.harness.coding import CodedPass, coded_passes, decode_d, raw_codes
 from umma_probe.harness.diagnose import diagnose_layout
+from umma_probe.harness.gemm.case import GemmCase
+from umma_probe.harness.gemm.experiment import KERNEL, experiment, plan_of
 from umma_probe.harness.occupancy import NOWHERE, Observation, place
 from umma_probe.harness.placement import SmemPlacement, default_swizzle, place_operand
 from umma_probe.harness.readback import Readback, parse_readbacks
@@ -77,7 +79,7 @@ class LayoutCase:
             "b_type": params["b_type"] or a_type,
             "d_type": params["d_type"] or kind.d_types[-1],
         }
-        return cls(**{**params, **filled})
+        return cls(**{name: value for name, value in {**params, **filled}.items() if name != "inject"})
 
     @property
     def a_in_tmem(self) -> bool:
@@ -134,7 +136,7 @@ class LayoutCase:
 
 
 def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
-    """Operands, descriptors and launches; see ``Suite.prepare``. Nothing is random: ``seed`` is not used."""
+    """Operands, descriptors and launches; see ``Suite.prepare``. ``seed`` counts with a planted fault only."""
     case = LayoutCase.of(params)
     problems = list(_problems(case, arch))
     kind = KINDS[case.kind]
@@ -149,6 +151,8 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
                          a_major=case.a_major, b_major=case.b_major, force=True)  # fmt: skip
     filled = {**params, "a_type": case.a_type, "b_type": case.b_type, "d_type": case.d_type,
               "swizzle": case.b.swizzle.text, "idesc": f"{idesc:#010x}"}  # fmt: skip
+    if params.get("inject"):
+        return _with_fault(case, filled, problems, arch, seed)
     return Experiment(
         params=filled,
         problems=problems,
@@ -156,6 +160,19 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
         launches=[_launch(case, coded, idesc) for coded in passes],
         judge=lambda outputs: judge(case, passes, outputs),
     )
+
+
+def _with_fault(
+    case: LayoutCase, params: Mapping[str, Any], problems: Sequence[Problem], arch: str, seed: int
+) -> Experiment:
+    """The same MMA by the kernel that can be told anything, and that reads shared memory back as well."""
+    same = GemmCase.of(
+        m=case.m, n=case.n, k=case.k_tiles * KINDS[case.kind].k_dense, kind=case.kind, a_type=case.a_type,
+        b_type=case.b_type, d_type=case.d_type, a_major=case.a_major, b_major=case.b_major, swizzle=case.swizzle or "",
+        ws=case.ws, a_source=case.a_source, column=case.taddr_column, lane=case.taddr_lane, readback=case.readback,
+    )  # fmt: skip
+    plan = plan_of(same, same.recipe(), None, params["inject"], arch, seed)
+    return replace(experiment(plan, params, problems), source=KERNEL)
 
 
 def _problems(case: LayoutCase, arch: str) -> Iterator[Problem]:
