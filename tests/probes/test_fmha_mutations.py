@@ -13,7 +13,7 @@ from umma_probe.assets import asset_file
 from umma_probe.backends.model import ModelDevice
 from umma_probe.record.schema import Report
 
-POLICIES = ("lazy", *(f"random:{seed}" for seed in range(8)))
+POLICIES = ("eager", "lazy", *(f"random:{seed}" for seed in range(8)))
 SIZES = {"hd": 32, "pv_n": "16", "seq_q": 128, "seq_k": 768}
 """Six KV tiles: every stage of the ring is used again, every phase comes up at least twice, the last one is odd. PV in
 sub-tiles: accumulators that are not ordered against each other, so that more orders are possible."""
