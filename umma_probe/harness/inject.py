@@ -124,7 +124,7 @@ def _wrong_stride(recipe: Recipe, args: str) -> Recipe:
     field, _, size = rest.partition(",")
     if field not in ("lbo", "sbo") or int(size, 0) % 16:
         raise ValueError("a multiple of 16 bytes for lbo or sbo")
-    return recipe.with_read(name, replace(recipe.operand(name).read, **{field: int(size, 0)}))
+    return recipe.with_read(name, recipe.operand(name).read.changed(**{field: int(size, 0)}))
 
 
 @_fault("wrong-swizzle", "[a|b,]MODE", "Tells the MMAs another swizzle mode than the operand was staged with.")
@@ -175,7 +175,7 @@ def _unit_forgotten(recipe: Recipe, args: str) -> Recipe:
     if field not in ("lbo", "sbo"):
         raise ValueError("one of lbo, sbo, start")
     read = recipe.operand(name).read
-    return recipe.with_read(name, replace(read, **{field: getattr(read, field) * 16 % (1 << 18)}))
+    return recipe.with_read(name, read.changed(**{field: getattr(read, field) * 16 % (1 << 18)}))
 
 
 @_fault("operand-unpacked", "", "Stores A into Tensor Memory with one element a column.")
@@ -192,7 +192,7 @@ def reencode(fields: IdescFields, **changed: object) -> int:
     """The descriptor word with other fields."""
     values = {name: getattr(fields, name) for name in ("a_type", "b_type", "d_type", "m", "n", "a_major", "b_major",
                                                        "negate_a", "negate_b", "saturate")}  # fmt: skip
-    return encode_idesc(fields.kind, **{**values, **changed}, force=True)  # type: ignore[arg-type]
+    return encode_idesc(fields.kind, **{**values, **changed}, force=True)
 
 
 _IDESC_FIELDS = ("m", "n", "a_type", "b_type", "d_type", "negate_a", "negate_b", "a_major", "b_major")

@@ -1,6 +1,7 @@
 """From what a failed run left to its cause.
 
-1. A run that comes out otherwise under another policy or repetition is a race; nothing else can be said of it.
+1. A run that comes out otherwise under another policy or repetition is a race, or MMAs meet in the same cells: PTX
+   orders only those with the same accumulator and shape. Nothing else can be said of it.
 2. Every candidate of every hypothesis predicts all registers of all launches (``Explainer``). One cause that
    explains them all is *certain*: its candidates are alone in that among all that are known here. If several do, the
    observation cannot tell them apart: the simplest is *possible*, and the evidence names the others.
@@ -41,8 +42,14 @@ def _race(trial: Trial, again: Sequence[tuple[str, Trial]], findings: Sequence[S
     differing = [(label, count) for label, other in again if (count := _differences(trial, other))]
     if not differing:
         return None
-    evidence = [f"{label}: {count} registers differ from the first run, with the same operands" for label, count in differing]
+    evidence = [
+        f"{label}: {count} registers differ from the first run, with the same operands" for label, count in differing
+    ]
     evidence += [f"sanitizer, {finding.rule}: {finding.message} ({finding.where})" for finding in findings]
+    for one in (trial, *(other for _, other in again)):
+        if found := _fitting(Explainer(one), Rank.CONFLICT):
+            answer = _answer(one, found)
+            return Diagnosis(answer.cause, answer.confidence, [*answer.evidence, *evidence])
     return Diagnosis("race: the result depends on when operations in flight take effect; a wait or fence is missing",
                      "certain", evidence)  # fmt: skip
 
@@ -57,11 +64,14 @@ def _differences(trial: Trial, other: Trial) -> int:
 
 def _explained(trial: Trial) -> Diagnosis | None:
     explainer = Explainer(trial)
-    found = _fitting(explainer, Rank.SPECIFIC if trial.readbacks_agree else Rank.READER)
-    if not found and trial.readbacks_agree:
-        found = _fitting(explainer, Rank.GENERAL)
-    if not found:
-        return _wrong_staging(explainer)
+    if not trial.readbacks_agree:
+        found = _fitting(explainer, Rank.READER)
+    else:
+        found = _fitting(explainer, Rank.SPECIFIC, Rank.CONFLICT) or _fitting(explainer, Rank.GENERAL)
+    return _answer(trial, found) if found else _wrong_staging(explainer)
+
+
+def _answer(trial: Trial, found: dict[str, list[Candidate]]) -> Diagnosis:
     (cause, fitting), *others = found.items()
     first = fitting[0]
     evidence = [*first.evidence, f"this predicts every register of both readbacks in all {len(trial.seen)} launches"]
@@ -70,7 +80,7 @@ def _explained(trial: Trial) -> Diagnosis | None:
     return Diagnosis(f"{cause}: {first.what}", "possible" if others else "certain", evidence)
 
 
-def _fitting(explainer: Explainer, rank: Rank) -> dict[str, list[Candidate]]:
+def _fitting(explainer: Explainer, *ranks: Rank) -> dict[str, list[Candidate]]:
     """The candidates that explain the run, by cause.
 
     Where the clean recipe does, a candidate that changes it cannot be seen, and is none: what remains is about staging
@@ -80,7 +90,7 @@ def _fitting(explainer: Explainer, rank: Rank) -> dict[str, list[Candidate]]:
     clean_explains = explainer.explains(trial.clean)
     found: dict[str, list[Candidate]] = {}
     for entry in HYPOTHESES.values():
-        if entry.rank is not rank:
+        if entry.rank not in ranks:
             continue
         for candidate in entry.candidates(trial):
             if candidate.recipe == trial.clean if clean_explains else explainer.explains(candidate.recipe):

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 _WORDS = (
     ("outside Tensor Memory", "tmem-out-of-range: an access leaves the 128 lanes and 512 columns of Tensor Memory"),
     ("is not allocated", "tmem-out-of-range: an access leaves the columns that the CTA has allocated"),
-    ("reads shared address", "shared-out-of-range: an operand is fetched from outside of shared memory; its start address, "
-     "LBO or SBO is wrong, or counts bytes instead of 16 bytes"),
+    ("reads shared address", "shared-out-of-range: an operand is fetched from outside of shared memory; its start "
+     "address, LBO or SBO is wrong, or counts bytes instead of 16 bytes"),
 )  # fmt: skip
 
 

@@ -41,8 +41,8 @@ def unit_forgotten(trial: Trial) -> Iterator[Candidate]:
             value = getattr(read, field)
             wrong = value * 16 % _FIELD_BYTES
             if wrong != value:
-                yield _told(trial, name, replace(read, **{field: wrong}), f"{field.upper()} of {name.upper()} counts bytes "
-                            f"instead of 16 bytes: {wrong} for {value}")  # fmt: skip
+                yield _told(trial, name, read.changed(**{field: wrong}), f"{field.upper()} of {name.upper()} counts "
+                            f"bytes instead of 16 bytes: {wrong} for {value}")  # fmt: skip
     yield Candidate("the start addresses of the descriptors count bytes instead of 16 bytes",
                     replace(trial.clean, start_unit_forgotten=True))  # fmt: skip
 
@@ -81,7 +81,7 @@ def k_panel_stride(trial: Trial) -> Iterator[Candidate]:
         value = getattr(read, field)
         what = "row width of K" if field == "jump" else "K tile"
         for wrong in likely_values(trial, name, field):
-            yield _told(trial, name, replace(read, **{field: wrong}), f"{name.upper()} steps {wrong} bytes to the next "
+            yield _told(trial, name, read.changed(**{field: wrong}), f"{name.upper()} steps {wrong} bytes to the next "
                         f"{what}, must step {value}")  # fmt: skip
 
 
@@ -91,8 +91,8 @@ def wrong_start(trial: Trial) -> Iterator[Candidate]:
     for name in operands_in_shared(trial.clean):
         read = trial.clean.operand(name).read
         for wrong in likely_values(trial, name, "smem"):
-            yield _told(trial, name, replace(read, smem=wrong), f"{name.upper()} is fetched from byte {wrong} of dynamic "
-                        f"shared memory, and was staged at {read.smem}")  # fmt: skip
+            yield _told(trial, name, replace(read, smem=wrong), f"{name.upper()} is fetched from byte {wrong} of "
+                        f"dynamic shared memory, and was staged at {read.smem}")  # fmt: skip
 
 
 @hypothesis("wrong-stride", Rank.GENERAL)
@@ -102,7 +102,7 @@ def wrong_stride(trial: Trial) -> Iterator[Candidate]:
         read = trial.clean.operand(name).read
         for field in ("lbo", "sbo"):
             for wrong in likely_values(trial, name, field):
-                yield _told(trial, name, replace(read, **{field: wrong}), f"{name.upper()} is fetched with "
+                yield _told(trial, name, read.changed(**{field: wrong}), f"{name.upper()} is fetched with "
                             f"{field.upper()} {wrong} bytes, must be {getattr(read, field)}")  # fmt: skip
 
 

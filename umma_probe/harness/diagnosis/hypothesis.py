@@ -47,6 +47,8 @@ class Rank(Enum):
     """An open parameter; tried only if nothing specific explains the run."""
     READER = 3
     """About one readback; tried if and only if the two differ."""
+    CONFLICT = 4
+    """MMAs meet in the same cells, in no order that PTX promises: as SPECIFIC, and also where runs differ."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.harness.diagnosis.hypothesis import Candidate, hypothesis
+from umma_probe.harness.diagnosis.hypothesis import Candidate, Rank, hypothesis
 from umma_probe.harness.gemm.judge import expected_elements
 from umma_probe.harness.gemm.predict import filled_tmem, stage_tmem_a
 from umma_probe.harness.inject import reencode
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from umma_probe.harness.gemm.trial import Trial
+    from umma_probe.spec.idesc import IdescFields
 
 _N_STEP = 8
 _LARGEST_N = 256
@@ -71,8 +72,7 @@ def wrong_idesc(trial: Trial) -> Iterator[Candidate]:
     fields = decode_idesc(trial.clean.kind, trial.clean.idesc)
     for change in _field_changes(trial):
         word = reencode(fields, **change)
-        named = ", ".join(f"{name} is {value}, must be {getattr(fields, name)}" for name, value in change.items())
-        yield Candidate(f"field {named}", replace(trial.clean, idesc=word),
+        yield Candidate(_named(change, fields), replace(trial.clean, idesc=word),
                         (f"instruction descriptor {word:#010x} in place of {trial.clean.idesc:#010x}",))  # fmt: skip
 
 
@@ -85,7 +85,13 @@ def _field_changes(trial: Trial) -> Iterator[dict[str, Any]]:
     yield from ({"a_type": type_, "b_type": type_} for type_ in kind.operand_types
                 if type_ != fields.a_type and type_ != fields.b_type)  # fmt: skip
     yield from ({"d_type": type_} for type_ in kind.d_types if type_ != fields.d_type)
-    yield from ({"negate_a": not fields.negate_a}, {"negate_b": not fields.negate_b})
+    yield {"negate_a": not fields.negate_a}  # as for negate_b: a product has one sign
+
+
+def _named(change: dict[str, Any], fields: IdescFields) -> str:
+    if "negate_a" in change:
+        return "one of the fields negate_a and negate_b is another one (either has this effect)"
+    return "field " + ", ".join(f"{name} is {value}, must be {getattr(fields, name)}" for name, value in change.items())
 
 
 @hypothesis("stale-accumulator")
@@ -95,16 +101,17 @@ def stale_accumulator(trial: Trial) -> Iterator[Candidate]:
                     replace(trial.clean, accumulate=not trial.clean.accumulate))  # fmt: skip
 
 
-@hypothesis("shared-columns")
+@hypothesis("shared-columns", Rank.CONFLICT)
 def shared_columns(trial: Trial) -> Iterator[Candidate]:
     """Sub-tiles of D overlap, or lie apart."""
     clean = trial.clean
     if clean.subs == 1:
         return
-    for step in range(0, 2 * clean.n):
+    for step in range(2 * clean.n):
         if step != clean.d_step:
-            yield Candidate(f"sub-tiles of D begin {step} columns apart, must be {clean.d_step}"
-                            + (": they share columns" if step < clean.n else ""), replace(clean, d_step=step))  # fmt: skip
+            sharing = ": they share columns" if step < clean.n else ""
+            yield Candidate(f"sub-tiles of D begin {step} columns apart, must be {clean.d_step}{sharing}",
+                            replace(clean, d_step=step))  # fmt: skip
 
 
 @hypothesis("d-column")
@@ -118,11 +125,12 @@ def d_column(trial: Trial) -> Iterator[Candidate]:
     columns = np.flatnonzero(written.any(axis=0))
     if len(columns) and int(columns[0]) != trial.clean.d_column:
         found = int(columns[0])
-        yield Candidate(f"D begins at column {found}, must be {trial.clean.d_column}", replace(trial.clean, d_column=found),
-                        ("the sentinels beside D name their own lanes and columns, so the readback is right",))  # fmt: skip
+        yield Candidate(f"D begins at column {found}, must be {trial.clean.d_column}",
+                        replace(trial.clean, d_column=found),
+                        ("what lies beside D is at its own lanes and columns, so the readback is right",))  # fmt: skip
 
 
-@hypothesis("tmem-overlap")
+@hypothesis("tmem-overlap", Rank.CONFLICT)
 def tmem_overlap(trial: Trial) -> Iterator[Candidate]:
     """A in Tensor Memory lies inside of D."""
     clean = trial.clean
@@ -131,9 +139,10 @@ def tmem_overlap(trial: Trial) -> Iterator[Candidate]:
     end = min(clean.d_column + clean.total_n, 512 - 8 * clean.tiles + 1)
     for column in range(max(0, clean.d_column - 8 * clean.tiles + 1), end):
         if column != clean.a_column:
-            yield Candidate(f"A in Tensor Memory begins at column {column}, inside of D, must begin at {clean.a_column}",
+            last = clean.a_column + 8 * clean.tiles - 1
+            yield Candidate(f"A begins at column {column} of Tensor Memory, inside of D, must be {clean.a_column}",
                             replace(clean, a_column=column),
-                            (f"columns {clean.a_column}-{clean.a_column + 8 * clean.tiles - 1} do not hold A",))  # fmt: skip
+                            (f"columns {clean.a_column}-{last} do not hold A",))  # fmt: skip
 
 
 def _a_where_it_belongs(trial: Trial) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from umma_probe.errors import ConfigError
 from umma_probe.harness.diagnosis.hypothesis import Candidate, Rank, hypothesis
 from umma_probe.harness.gemm.recipe import UPPER_HALF, Reading
 from umma_probe.layouts.tmem_ldst import LdStSpec, parse
@@ -43,7 +44,7 @@ def _shapes_with(registers: int) -> Iterator[LdStSpec]:
         for num in (1, 2, 4, 8, 16, 32, 64, 128):
             try:
                 spec = parse(f"{shape}.x{num}")
-            except Exception:  # noqa: S112  # not every shape has every .xNUM
+            except ConfigError:  # not every shape has every .xNUM
                 continue
             if spec.registers == registers:
                 yield spec
@@ -56,8 +57,8 @@ def readback_lane(trial: Trial) -> Iterator[Candidate]:
         if reading.readback.halves == 1:
             continue
         for step in range(UPPER_HALF):
-            yield _reads(trial, index, replace(reading, lane_step=step),
-                         f"readback {index} ({reading.readback}) reads lane {step} on for lane {UPPER_HALF} on")  # fmt: skip
+            what = f"readback {index} ({reading.readback}) reads lane {step} on for lane {UPPER_HALF} on"
+            yield _reads(trial, index, replace(reading, lane_step=step), what)
 
 
 @hypothesis("readback-column", Rank.READER)
@@ -73,4 +74,3 @@ def _reads(trial: Trial, index: int, reading: Reading, what: str) -> Candidate:
     other = trial.clean.readings[1 - index].readback
     return Candidate(what, trial.clean.with_reading(index, reading),
                      (f"readback {1 - index} ({other}) shows every cell as documented",))  # fmt: skip
-

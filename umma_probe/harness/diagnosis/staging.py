@@ -92,7 +92,7 @@ def wrong_phase(trial: Trial) -> Iterator[Candidate]:
         for phase in range(16, staged.placed.swizzle.atom_bytes, 16):
             displaced = replace(staged, placed=replace(staged.placed, phase=phase))
             if _staged_so(trial, trial.clean.with_operand(name, displaced)):
-                evidence = (f"{name.upper()} lies in shared memory as if the swizzle pattern began {phase} bytes later",)
+                evidence = (f"{name.upper()} lies in shared memory as if the swizzle pattern began {phase} bytes on",)
                 yield Candidate(f"{name.upper()} is staged with its swizzle pattern displaced by {phase} bytes",
                                 trial.clean, evidence)  # fmt: skip
 

@@ -1,13 +1,12 @@
 """Which values of an address field can explain a few elements of D: a fast sieve before whole predictions.
 
-There are 16384 strides and start addresses. For the sieve only a few elements (m, n) of the random pass are worked out in
-float64, for all values at once: those rows of the suspected operand are fetched under each value, the other operand is as
-staged. Values that give what D holds there go on to the exact comparison.
+There are 16384 strides and start addresses. For the sieve only a few elements (m, n) of the random pass are worked out
+in float64, for all values at once: those rows of the suspected operand are fetched under each value, the other operand
+is as staged. Values that give what D holds there go on to the exact comparison.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,9 +59,7 @@ def _observed(trial: Trial, seen: Seen, name: str) -> np.ndarray:
     return picked
 
 
-def _sieve(
-    trial: Trial, seen: Seen, name: str, field: str, values: np.ndarray, wanted: np.ndarray
-) -> np.ndarray:
+def _sieve(trial: Trial, seen: Seen, name: str, field: str, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Those of ``values`` that give ``wanted``; row by row, so that most are dropped early."""
     clean, tile_k = trial.clean, trial.clean.tile_k
     other = (seen.codes.b if name == "a" else seen.codes.a)[0]
@@ -94,9 +91,7 @@ def _fetched(
     return decode_to_float64(image.gather(safe, staged.bits), staged.type_), inside
 
 
-def _addresses(
-    trial: Trial, name: str, field: str, values: np.ndarray, tile: int, row: int, base: int
-) -> np.ndarray:
+def _addresses(trial: Trial, name: str, field: str, values: np.ndarray, tile: int, row: int, base: int) -> np.ndarray:
     """Bit addresses (values, k): linear in the value before the swizzle, so two fetches give the slope."""
     from umma_probe.layouts.swizzle import swizzle_address
 
@@ -105,7 +100,7 @@ def _addresses(
     major = staged.placed.major
 
     def linear(value: int) -> np.ndarray:
-        plain = replace(staged.read, **{field: value})
+        plain = staged.read.changed(**{field: value})
         desc = plain.descriptor(base, tile, 0)
         fetched = fetch_addresses(clean.kind, staged, desc, major, row + 1, clean.tile_k)[row]
         unswizzled = swizzle_address(fetched // 8, staged.read.swizzle)  # its own inverse

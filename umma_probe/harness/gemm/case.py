@@ -11,7 +11,6 @@ from umma_probe.harness.placement import default_swizzle, place_operand
 from umma_probe.harness.readback import parse_readbacks
 from umma_probe.layouts.smem_operand import operand_problems
 from umma_probe.spec.descriptors import Swizzle, decode_smem_desc, encode_idesc
-from umma_probe.spec.formats import FORMATS
 from umma_probe.spec.kinds import KINDS, check_shape
 from umma_probe.spec.machine import TMEM_COLUMNS
 from umma_probe.spec.problems import Problem
@@ -61,7 +60,8 @@ class GemmCase:
         kind = KINDS[case.kind]
         a_type = case.a_type or _DEFAULT_TYPES[kind.name]
         case = replace(case, a_type=a_type, b_type=case.b_type or a_type, d_type=case.d_type or kind.d_types[-1])
-        for field, name, known in (("a-type", case.a_type, kind.operand_types), ("b-type", case.b_type, kind.operand_types),
+        operands = kind.operand_types
+        for field, name, known in (("a-type", case.a_type, operands), ("b-type", case.b_type, operands),
                                    ("d-type", case.d_type, kind.d_types)):  # fmt: skip
             if name not in known:
                 raise ConfigError(f"{field} is {name}, must be {' or '.join(known)} under kind::{kind.name}",
@@ -126,7 +126,9 @@ class GemmCase:
         recipe = self.recipe()
         size = (0 if recipe.a_in_tmem else recipe.a.placed.size) + recipe.b.placed.size
         if size > SMEM_BYTES:
-            yield Problem("k", f"the operands take {size} bytes of shared memory, must be at most {SMEM_BYTES}", _SHARED)
+            yield Problem(
+                "k", f"the operands take {size} bytes of shared memory, must be at most {SMEM_BYTES}", _SHARED
+            )
         if recipe.subs > 1 and self.b_major != "k":
             yield Problem("b_major", "b-major is mn with N sub-tiles, must be k: a sub-tile must begin on eight rows",
                           documented("Canonical layouts"))  # fmt: skip

@@ -48,11 +48,15 @@ class Plan:
         """What was seen."""
         seen = [seen_of(self.clean, codes, fill, output)
                 for (codes, fill), output in zip(self.runs, outputs, strict=True)]  # fmt: skip
-        clean = replace(self.clean, read_as_layout_d=self.planted.read_as_layout_d)  # the reader's belief, not the kernel's
+        clean = replace(
+            self.clean, read_as_layout_d=self.planted.read_as_layout_d
+        )  # the reader's belief, not the kernel's
         return Trial(clean, self.before, self.arch, seen)
 
 
-def plan_of(case: GemmCase, clean: Recipe, before: tuple[Recipe, GemmCase] | None, fault: str | None, arch: str, seed: int) -> Plan:
+def plan_of(
+    case: GemmCase, clean: Recipe, before: tuple[Recipe, GemmCase] | None, fault: str | None, arch: str, seed: int
+) -> Plan:
     """Draw the operands and plant the fault.
 
     :raises ConfigError: D cannot hold the coded sums, or no such fault.
@@ -66,7 +70,9 @@ def plan_of(case: GemmCase, clean: Recipe, before: tuple[Recipe, GemmCase] | Non
     return Plan(clean, inject(clean, fault), passes, stale, arch)
 
 
-def experiment(plan: Plan, params: Mapping[str, Any], problems: Sequence[Any], extra: Extra | None = None) -> Experiment:
+def experiment(
+    plan: Plan, params: Mapping[str, Any], problems: Sequence[Any], extra: Extra | None = None
+) -> Experiment:
     """The launches and how they are judged.
 
     :param extra: from the trial and the observation to more checks and notes.
@@ -97,8 +103,8 @@ def judge(trial: Trial, extra: Extra | None = None) -> Judgement:
     observed = observe(trial, coded)
     expected, recovered = layout_of(trial, observed)
     values, metrics = value_checks(trial, main)
-    checks = [*cell_checks(trial, observed, main), *values,
-              passed("layout", recovered == expected, expected, recovered, "the recovered map is another one")]  # fmt: skip
+    layout = passed("layout", recovered == expected, expected, recovered, "the recovered map is another one")
+    checks = [*cell_checks(trial, observed, main), *values, layout]
     notes: list[str] = []
     if extra is not None:
         more, notes = extra(trial, observed)

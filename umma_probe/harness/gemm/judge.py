@@ -34,7 +34,8 @@ def expected_elements(trial: Trial) -> tuple[IntArray, IntArray]:
     clean = trial.clean
     m_at, n_at = (np.full((TMEM_LANES, TMEM_COLUMNS), NOWHERE, np.int64) for _ in range(2))
     held = accumulator_map(clean.m, clean.n, ws=clean.ws, lane_base=clean.d_lane)
-    rows, across = np.indices(held.lane.shape)
+    rows: IntArray = np.broadcast_to(np.arange(clean.m)[:, None], held.lane.shape)
+    across: IntArray = np.broadcast_to(np.arange(clean.n)[None], held.lane.shape)
     lane = rows if clean.read_as_layout_d else held.lane
     for sub in range(clean.subs):
         column = held.column + clean.d_column + sub * clean.n
@@ -80,7 +81,9 @@ def _operand_unchanged(trial: Trial, coded: Sequence[Seen], words: Words, fill: 
 def layout_of(trial: Trial, observed: Observation) -> tuple[str, str]:
     """Name of the documented layout of D and of the recovered one; ``none`` where none fits."""
     clean = trial.clean
-    expected = RecoveredLayout(accumulator_map(clean.m, clean.n, ws=clean.ws, lane_base=clean.d_lane).layout, clean.d_lane)
+    expected = RecoveredLayout(
+        accumulator_map(clean.m, clean.n, ws=clean.ws, lane_base=clean.d_lane).layout, clean.d_lane
+    )
     if clean.subs > 1:  # side by side, sub-tiles are one accumulator only in layouts with all of N in a row of columns
         right = bool((observed.states[observed.expected] == observed.code(CellState.RIGHT)).all())
         return expected.name, expected.name if right else "none"

@@ -39,12 +39,12 @@ class Pass:
     @cached_property
     def a_codes(self) -> Codes:
         """Raw element codes (M, K), as the kernel wants them."""
-        return np.asarray(raw_codes(self.a, self.a_type))  # type: ignore[return-value]
+        return np.asarray(raw_codes(self.a, self.a_type))
 
     @cached_property
     def b_codes(self) -> Codes:
         """Raw element codes (N, K)."""
-        return np.asarray(raw_codes(self.b, self.b_type))  # type: ignore[return-value]
+        return np.asarray(raw_codes(self.b, self.b_type))
 
     @property
     def reference(self) -> Floats:
@@ -62,13 +62,15 @@ def gemm_passes(
     :raises ConfigError: D cannot hold the coded sums exactly.
     """
     a_type, b_type, d_type = types
+    k = tile_k * tiles
     row, column = coded_passes(m, n, tile_k, tiles, a_type, b_type, d_type)
     return (
         Pass("row", row.a, row.b, a_type, b_type, row),
         Pass("column", column.a, column.b, a_type, b_type, column),
-        Pass("random", random_values((m, tile_k * tiles), a_type, salt + 1), random_values((n, tile_k * tiles), b_type, salt + 2),
-             a_type, b_type),
-    )  # fmt: skip
+        Pass(
+            "random", random_values((m, k), a_type, salt + 1), random_values((n, k), b_type, salt + 2), a_type, b_type
+        ),
+    )
 
 
 @lru_cache(maxsize=32)

@@ -210,7 +210,9 @@ def _idesc_problems(kind: str, idesc: int, ws: bool, a_source: str, arch: str) -
 def _run_mma(
     recipe: Recipe, fields: IdescFields, words: Words, image: SharedImage, tile: int, sub: int, arch: str
 ) -> None:
-    assert fields.a_type is not None and fields.b_type is not None and fields.d_type is not None  # legal_fields
+    assert fields.a_type is not None  # legal_fields
+    assert fields.b_type is not None
+    assert fields.d_type is not None
     column = recipe.d_column + sub * recipe.d_step
     lanes, columns = d_cells(fields.m, fields.n, recipe.ws, recipe.d_lane, column)
     if recipe.a_in_tmem:

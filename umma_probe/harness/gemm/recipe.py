@@ -49,9 +49,7 @@ class Read:
     @property
     def desc(self) -> int:
         """The descriptor without its start address; strides are cut down to their 18 bits."""
-        return encode_smem_desc(
-            start_bytes=0, lbo_bytes=self.lbo, sbo_bytes=self.sbo, swizzle=self.swizzle, force=True
-        )
+        return encode_smem_desc(start_bytes=0, lbo_bytes=self.lbo, sbo_bytes=self.sbo, swizzle=self.swizzle, force=True)
 
     def start(self, base: int, tile: int, sub: int) -> int:
         """Shared address at which an MMA begins to read."""
@@ -61,6 +59,10 @@ class Read:
         """The decoded descriptor of one MMA."""
         start = self.start(base, tile, sub) & 0x3FFFF
         return decode_smem_desc(self.desc | (start & 0x3FFF if unit_forgotten else start >> 4))
+
+    def changed(self, **fields: int) -> Read:
+        """The same with other addresses or strides."""
+        return replace(self, **fields)  # type: ignore[arg-type]  # none of them is the swizzle
 
     def struct(self) -> bytes:
         """The kernel's argument."""

@@ -39,7 +39,9 @@ def cells_of(reading: Reading) -> tuple[IntArray, IntArray]:
     held = ldst_map(readback.spec.shape, readback.spec.num)
     instruction, warp, thread, register = np.indices(readback.dump_shape, sparse=True)
     lane = _PARTITION * warp + reading.lane_step * (instruction % readback.halves) + held.lane[thread, register]
-    first = np.minimum(instruction // readback.halves * readback.columns + reading.column, TMEM_COLUMNS - readback.columns)
+    first = np.minimum(
+        instruction // readback.halves * readback.columns + reading.column, TMEM_COLUMNS - readback.columns
+    )
     column = first + held.column[thread, register]
     if lane.max() >= TMEM_LANES or column.min() < 0:
         raise Unpredictable("a readback reaches outside of Tensor Memory")

@@ -43,8 +43,9 @@ def _search(_: Trial, observed: Observation) -> tuple[list[Check], list[str]]:
     elements = list(zip(observed.expected_m[lost], observed.expected_n[lost], strict=True))
     places = _places(observed)
     nowhere = sum(1 for element in elements if element not in places)
-    check = passed("search", not elements, "every value at its place",
-                   "every value at its place" if not elements else f"{nowhere} of {len(elements)} lost values are nowhere",
+    wanted = "every value at its place"
+    check = passed("search", not elements, wanted,
+                   wanted if not elements else f"{nowhere} of {len(elements)} lost values are nowhere",
                    "values that are not at their place were searched for in all lanes and columns")  # fmt: skip
     return [check], [_sentence(lost, observed, d, places) for d in _lost_columns(lost, observed)[:_LISTED]]
 
@@ -61,7 +62,9 @@ def _lost_columns(lost: np.ndarray, observed: Observation) -> list[int]:
     return sorted({int(n) for n in observed.expected_n[lost]})
 
 
-def _sentence(lost: np.ndarray, observed: Observation, d: int, places: Mapping[tuple[Any, Any], tuple[int, int]]) -> str:
+def _sentence(
+    lost: np.ndarray, observed: Observation, d: int, places: Mapping[tuple[Any, Any], tuple[int, int]]
+) -> str:
     """``value expected at d=32 found at lane L, column C`` or ``found nowhere``."""
     wanted = [(m, d) for m in observed.expected_m[lost & (observed.expected_n == d)]]
     found = [(m, places[m, d]) for m, _ in wanted if (m, d) in places]
