@@ -172,6 +172,66 @@ def test_an_unsupported_instruction_is_undecided_before_anything_runs(
     assert "k.ptx:7" in shown
 
 
+UNFENCED = """
+extern "C" __global__ void copy(float* y, const float* x) {
+  __shared__ alignas(128) float tile[32];
+  tile[threadIdx.x] = x[threadIdx.x];
+  FENCE
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    unsigned from = (unsigned)__cvta_generic_to_shared(tile);
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 128;" :: "l"(y), "r"(from) : "memory");
+    asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}
+"""
+UNFENCED_CASE = """\
+name: copy
+source: copy.cu
+entry: copy
+grid: [1]
+block: [32]
+buffers:
+  - {name: y, dtype: f32, shape: [32], init: sentinel}
+  - {name: x, dtype: f32, shape: [32], init: arange}
+args: [{buffer: y}, {buffer: x}]
+expect: [{buffer: y, value: x}]
+"""
+
+
+def _copy_case(folder: Path, fence: str) -> str:
+    (folder / "copy.cu").write_text(UNFENCED.replace("FENCE", fence))
+    (folder / "copy.yaml").write_text(UNFENCED_CASE)
+    return str(folder / "copy.yaml")
+
+
+def test_a_missing_proxy_fence_is_for_review_unless_strict(tmp_path: Path) -> None:
+    case = _copy_case(tmp_path, "")
+    result = _run(case, "--target", "model", "--json")
+    assert result.return_value == 0
+    (review,) = json.loads(result.stdout)["reviews"]
+    assert review["rule"] == "missing-proxy-fence"
+    assert _run(case, "--target", "model", "--strict").return_value == 1
+    fenced = _copy_case(tmp_path, 'asm volatile("fence.proxy.async;" ::: "memory");')
+    assert _run(fenced, "--target", "model", "--strict").return_value == 0
+
+
+def test_the_trace_has_a_line_for_each_operation(tmp_path: Path) -> None:
+    case = _copy_case(tmp_path, 'asm volatile("fence.proxy.async;" ::: "memory");')
+    for policy, effects in (("eager", ["2", "4"]), ("lazy", ["3", "4"])):
+        file = tmp_path / f"{policy}.tsv"
+        assert _run(case, "--target", "model", "--policy", policy, "--trace", str(file)).return_value == 0
+        head, *rows = (line.split("\t") for line in file.read_text().splitlines())
+        assert head == ["issued", "effect", "cta", "warp", "operation", "line", "instruction"]
+        assert [row[4] for row in rows] == ["bulk.read", "bulk.write"]
+        assert [row[1] for row in rows] == effects
+        assert all(row[2:4] == ["0", "0"] and "cp.async.bulk.global" in row[6] for row in rows)
+
+
+def test_a_trace_that_cannot_be_written_is_a_usage_error(case: Path) -> None:
+    assert _exit_code(["exec", str(case), "--target", "model", "--trace", "/no/such/folder/t"], debug=False) == 2
+
+
 def test_ptx_needs_no_compiler(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from umma_probe.errors import DeviceUnavailable
     from umma_probe.gpu import nvrtc

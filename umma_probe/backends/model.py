@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from umma_probe.model.launch import Finding, Launch
     from umma_probe.model.memory import Allocation
+    from umma_probe.model.trace import Trace
 
 
 class ModelBuffer:
@@ -80,6 +81,8 @@ class ModelDevice:
         self._machine = Machine(arch)
         self.policy = policy
         self._reason = reason
+        self.trace: Trace | None = None
+        """Collects what the operations of each launch do, if set."""
         self._buffers = 0
         self._last: Launch | None = None
 
@@ -159,7 +162,7 @@ class ModelDevice:
         start = time.perf_counter()
         self._last = None
         with _watchdog(timeout, entry):
-            self._last = self._machine.launch(module, entry, config, arguments, self._policy)
+            self._last = self._machine.launch(module, entry, config, arguments, self._policy, self.trace)
         seconds = time.perf_counter() - start
         return LaunchOutcome(seconds, _notes(self._last.findings.values()), _notes(self._last.reviews.values()))
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from umma_probe.model.program import Program
+    from umma_probe.model.trace import Trace
     from umma_probe.model.values import Array
 
 ops.load_all()
@@ -93,10 +94,12 @@ class Machine:
         return LoadedModule(self, tree, file, text, variables)
 
     def launch(
-        self, module: LoadedModule, entry: str, config: LaunchConfig, arguments: Sequence[bytes], policy: str = "eager"
-    ) -> Launch:
+        self, module: LoadedModule, entry: str, config: LaunchConfig, arguments: Sequence[bytes],
+        policy: str = "eager", trace: Trace | None = None,
+    ) -> Launch:  # fmt: skip
         """Run a kernel to its end. ``arguments`` are the raw bytes of each parameter, in order.
 
+        :param trace: collects what each asynchronous operation did when.
         :return: the finished launch, with its findings and Tensor Memory snapshots.
         """
         program = module.program(entry)
@@ -105,6 +108,8 @@ class Machine:
         try:
             self.memory.write(allocation.address, block)
             launch = Launch(program, config, self.arch, Policy.parse(policy), self.memory, allocation.address)
+            if trace is not None:
+                trace.attach(launch)
             launch.run()
             return launch
         finally:

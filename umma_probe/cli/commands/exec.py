@@ -22,17 +22,26 @@ if TYPE_CHECKING:
               help="Write Tensor Memory of every CTA as it was when the CTA exited (model).")  # fmt: skip
 @click.option("--save-outputs", type=click.Path(path_type=Path), metavar="DIR",
               help="Write every buffer's final bytes there.")  # fmt: skip
+@click.option("--trace", "trace_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write what each asynchronous operation did when: a line each (model).")  # fmt: skip
+@click.option("--strict", is_flag=True,
+              help="Fail on everything that PTX forbids, also on what kernels known to work do.")  # fmt: skip
 @target_options
 @format_options(*FORMATS)
-def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, output: Output, **options: Any) -> int:
+def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, trace_file: Path | None, output: Output,
+            **options: Any) -> int:  # fmt: skip
     """Run the kernel of a launch-case file and check its outputs."""
     from umma_probe.harness.launch_case import report as cases
     from umma_probe.harness.launch_case.schema import load_case
     from umma_probe.harness.reporting import exit_code
+    from umma_probe.model.trace import Trace
 
     options.pop("force")
     options.pop("seed")
-    report, result, device = cases.exec_case(case_file, **options)
+    trace = Trace() if trace_file is not None else None
+    report, result, device = cases.exec_case(case_file, trace=trace, **options)
+    if trace is not None and trace_file is not None:
+        cases.save_trace(trace_file, trace)
     if result is not None and save_outputs is not None:
         cases.save_outputs(save_outputs, load_case(case_file), result)
     if result is not None and dump_tmem is not None:
