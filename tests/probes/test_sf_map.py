@@ -1,0 +1,80 @@
+"""``sf-map`` on the model: every kind and vector, and planted faults of either witness."""
+
+from dataclasses import replace
+
+import pytest
+from probe_runs import POLICIES, failed, passes, run
+
+from umma_probe.errors import ConfigError
+from umma_probe.harness.suites import sf_map as suite
+from umma_probe.model import scale_fetch
+
+CASES = [
+    {"kind": "mxf8f6f4", "sfa_id": 3, "sfb_id": 1},
+    {"kind": "mxf4", "sfa_id": 2},
+    {"kind": "mxf4nvf4", "scale_vec": "2", "sfb_id": 2},
+    {"kind": "mxf4nvf4", "scale_type": "ue8m0"},
+    {"kind": "mxf4nvf4"},
+]
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+def test_kinds(params: dict[str, object]) -> None:
+    report = run("sf-map", n=8, **params)
+    passes(report)
+    assert report.notes == [f"scales of {name}: each partition reads its own copy" for name in "AB"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_policies(policy: str) -> None:
+    passes(run("sf-map", n=40, policy=policy))
+
+
+def test_more_columns_than_a_partition_has_lanes() -> None:
+    passes(run("sf-map", n=256))
+
+
+def test_machine_that_takes_the_next_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = scale_fetch._read
+
+    def next_byte(call, slot, name, partition, index, column, first, count):  # type: ignore[no-untyped-def]
+        return original(call, slot, name, partition, index, column, first + (name == "B"), count)
+
+    monkeypatch.setattr(scale_fetch, "_read", next_byte)
+    report = run("sf-map", n=8)
+    assert failed(report) == {"sfb-place"}
+    (check,) = [check for check in report.checks if check.name == "sfb-place"]
+    assert check.message == (
+        "element (m 0, n 0, k 0) takes lane 0, column 0, byte 1, must take lane 0 (or a copy), column 0, byte 0"
+    )
+
+
+def test_machine_in_which_all_partitions_read_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no fault, but the report says so."""
+    original = scale_fetch._read
+    monkeypatch.setattr(
+        scale_fetch,
+        "_read",
+        lambda call, slot, name, partition, *rest: original(call, slot, name, 0 * partition, *rest),
+    )
+    report = run("sf-map", n=8)
+    passes(report)
+    assert report.notes[0] == "scales of A: not every partition reads its own copy"
+
+
+def test_wrong_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = suite.scale_factor_map
+
+    def shifted(*args: object, **options: object) -> object:
+        documented = original(*args, **options)  # type: ignore[arg-type]
+        return replace(documented, lane=documented.lane[::-1])
+
+    monkeypatch.setattr(suite, "scale_factor_map", shifted)
+    assert failed(run("sf-map", n=16)) == {"sfa-place", "sfb-place"}
+
+
+def test_what_the_kinds_do_not_have() -> None:
+    with pytest.raises(ConfigError, match="scale-vec is 4, must be 1 under kind::mxf8f6f4"):
+        run("sf-map", scale_vec="4")
+    with pytest.raises(ConfigError, match="sfa-id is 1, must be 0, 2 with 2X"):
+        run("sf-map", kind="mxf4", sfa_id=1)

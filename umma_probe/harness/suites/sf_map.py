@@ -1,0 +1,204 @@
+"""``sf-map``: which byte of Tensor Memory scales which row and which elements along K of a block-scaled MMA.
+
+A has a single 1 along K, B is all ones, and one of the two scale operands holds powers of two whose exponents spell, in
+several passes, the place of each byte: lane, column, byte. D is then the scale that the element got. The first and the
+last element of every block are looked at. Expected is ``layouts.scale_factors``, in any of the four copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from umma_probe.errors import ConfigError
+from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, passed
+from umma_probe.harness.wording import counted
+from umma_probe.layouts.scale_factors import ScaleFactorMap, ScaleOperand, scale_factor_map
+from umma_probe.record.schema import Check
+from umma_probe.spec.descriptors import Problem, encode_idesc, encode_smem_desc
+from umma_probe.spec.encoding import encode_exact
+from umma_probe.spec.kinds import KINDS, ScaleVector, check_shape
+from umma_probe.spec.machine import TMEM_LANES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from umma_probe.harness.suite import Array
+
+_M = 128
+_ROW_BYTES = 32
+_TYPES = {"mxf8f6f4": "e4m3", "mxf4": "e2m1", "mxf4nvf4": "e2m1"}
+_ADDRESS_BITS = 14
+"""Of a scale's place: lane << 7 | column << 2 | byte."""
+_DIGIT_BITS = {"ue8m0": 4, "ue4m3": 3}
+_PARTITION = 32
+_NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class ScaleCase:
+    """The parameters, with the defaults filled in."""
+
+    kind: str
+    vector: ScaleVector
+    scale_type: str
+    sfa_id: int
+    sfb_id: int
+    n: int
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> ScaleCase:
+        """Fill in the defaults.
+
+        :raises ConfigError: a scale vector or type that the kind does not have.
+        """
+        vectors = {str(vector.scales): vector for vector in KINDS[params["kind"]].scale_vectors}
+        wanted = params["scale_vec"] or max(vectors)
+        if wanted not in vectors:
+            raise ConfigError(f"scale-vec is {wanted}, must be {' or '.join(vectors)} under kind::{params['kind']}")
+        vector = vectors[wanted]
+        type_ = params["scale_type"] or vector.scale_types[-1]
+        if type_ not in vector.scale_types:
+            raise ConfigError(f"scale-type is {type_}, must be {' or '.join(vector.scale_types)} with {vector.name}")
+        return cls(params["kind"], vector, type_, params["sfa_id"], params["sfb_id"], params["n"])
+
+    @property
+    def type(self) -> str:
+        """Of both operands."""
+        return _TYPES[self.kind]
+
+    @property
+    def elements(self) -> list[int]:
+        """Places along K that are looked at: both ends of every block."""
+        block = self.vector.block_elems
+        return [k for first in range(0, KINDS[self.kind].k_dense, block) for k in (first, first + block - 1)]
+
+    @property
+    def digit_bits(self) -> int:
+        """Of the place, in one pass."""
+        return _DIGIT_BITS[self.scale_type]
+
+    @property
+    def passes(self) -> int:
+        """For all of the place."""
+        return -(-_ADDRESS_BITS // self.digit_bits)
+
+    @property
+    def powers(self) -> tuple[int, int]:
+        """Code of the scale 1, and the step from a power of two to the next."""
+        one, two = (int(encode_exact(power, self.scale_type)) for power in (1.0, 2.0))
+        return one, two - one
+
+    def rows(self, ones_at: Sequence[int]) -> Array:
+        """A row of 32 bytes with ones there, as 8 words."""
+        bits = 8 * _ROW_BYTES // KINDS[self.kind].k_dense
+        one = int(encode_exact(1.0, self.type))
+        value = sum(one << bits * k for k in ones_at)
+        return np.frombuffer(value.to_bytes(_ROW_BYTES, "little"), np.uint32)
+
+    @cached_property
+    def maps(self) -> tuple[ScaleFactorMap, ScaleFactorMap]:
+        """Of A's scales and of B's."""
+        return (
+            scale_factor_map(_M, self.vector.scales, sf_id=self.sfa_id),
+            scale_factor_map(self.n, self.vector.scales, sf_id=self.sfb_id, operand=ScaleOperand.SFB),
+        )
+
+
+def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
+    """One launch with all passes; nothing is random."""
+    case = ScaleCase.of(params)
+    problems = list(_problems(case, arch))
+    idesc = encode_idesc(case.kind, a_type=case.type, b_type=case.type, m=_M, n=case.n, scale_type=case.scale_type,
+                         sfa_id=case.sfa_id, sfb_id=case.sfb_id, force=True)  # fmt: skip
+    a_desc, b_desc = (encode_smem_desc(start_bytes=0, lbo_bytes=16 * rows, sbo_bytes=128) for rows in (_M, case.n))
+    launch = LaunchPlan(
+        entry="sf_map",
+        args=[
+            Input(np.stack([case.rows([k]) for k in case.elements])),
+            Input(case.rows(range(KINDS[case.kind].k_dense))),
+            *map(np.uint32, case.powers),
+            np.uint32(len(case.elements)),
+            np.uint32(case.passes),
+            np.uint32(case.digit_bits),
+            np.uint64(a_desc),
+            np.uint64(b_desc),
+            *map(np.uint32, (idesc, case.sfa_id, case.sfb_id, case.n)),
+            Output("d", (2, case.passes, len(case.elements), TMEM_LANES, case.n)),
+        ],
+        dynamic_smem=_ROW_BYTES * (_M + case.n),
+    )
+    return Experiment(
+        params={**params, "scale_vec": str(case.vector.scales), "scale_type": case.scale_type},
+        problems=problems,
+        defines={"KIND": case.kind, "VECTOR": f"scale_vec::{case.vector.name}"},
+        launches=[launch],
+        judge=lambda outputs: judge(case, outputs),
+    )
+
+
+def _problems(case: ScaleCase, arch: str) -> Iterator[Problem]:
+    yield from check_shape(case.kind, m=_M, n=case.n, a_type=case.type, b_type=case.type, arch=arch)
+    for name, value in (("sfa-id", case.sfa_id), ("sfb-id", case.sfb_id)):
+        if value not in case.vector.sf_ids:
+            legal = ", ".join(map(str, case.vector.sf_ids))
+            raise ConfigError(f"{name} is {value}, must be {legal} with {case.vector.name}")
+
+
+# ---------------------------------------------------------------------------------------------------------- judgement
+
+
+def judge(case: ScaleCase, outputs: Sequence[Outputs]) -> Judgement:
+    """The recovered place of every scale against the documents."""
+    (output,) = outputs
+    found = recover(case, output["d"])
+    notes: list[str] = []
+    checks = [
+        check
+        for operand, name in enumerate("ab")
+        for check in _checks(case, name, found[operand], case.maps[operand], notes)
+    ]
+    return Judgement(checks=checks, notes=notes)
+
+
+def recover(case: ScaleCase, d: Array) -> Array:
+    """Place (lane << 7 | column << 2 | byte) of the scale in each D, (2, elements, M, N); -1 for none."""
+    values = d.view(np.float32).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = np.log2(values)
+        known = ((digits >= 0) & (digits < 1 << case.digit_bits) & (digits == np.floor(digits))).all(axis=1)
+    whole = np.where(known[:, None], digits, 0).astype(np.int64)
+    shifts = case.digit_bits * np.arange(case.passes).reshape(1, -1, 1, 1, 1)
+    return np.where(known, (whole << shifts).sum(axis=1), _NOWHERE)
+
+
+def _checks(case: ScaleCase, name: str, found: Array, documented: ScaleFactorMap, notes: list[str]) -> Iterator[Check]:
+    """``found`` is (elements, M, N)."""
+    nowhere = found == _NOWHERE
+    yield passed(f"sf{name}-found", not nowhere.any(), "every element names its scale",
+                 counted(nowhere.sum(), "element") + " without", "D is no power of two there")  # fmt: skip
+    scale = np.asarray(case.elements) // case.vector.block_elems
+    row = np.arange(found.shape[1])[None, :, None] if name == "a" else np.arange(found.shape[2])[None, None, :]
+    at = row, scale[:, None, None]
+    lane, column, byte = found >> 7, found >> 2 & 31, found & 3
+    right_lane = np.isin(lane - documented.lane[at], documented.copies)
+    wrong = ~nowhere & ~(right_lane & (column == documented.column[at]) & (byte == documented.byte[at]))
+    yield passed(f"sf{name}-place", not wrong.any(), "as documented", counted(wrong.sum(), "element") + " elsewhere",
+                 _first(case, found, wrong, documented, name))  # fmt: skip
+    own = lane // _PARTITION == np.arange(TMEM_LANES)[None, :, None] // _PARTITION
+    copies = "each partition reads its own copy" if own[~nowhere].all() else "not every partition reads its own copy"
+    notes.append(f"scales of {name.upper()}: {copies}")
+
+
+def _first(case: ScaleCase, found: Array, wrong: Array, documented: ScaleFactorMap, name: str) -> str:
+    if not wrong.any():
+        return ""
+    element, m, n = (int(index) for index in np.argwhere(wrong)[0])
+    k, place = case.elements[element], int(found[element, m, n])
+    at = (m if name == "a" else n), k // case.vector.block_elems
+    return (f"element (m {m}, n {n}, k {k}) takes lane {place >> 7}, column {place >> 2 & 31}, byte {place & 3}, "
+            f"must take lane {documented.lane[at]} (or a copy), column {documented.column[at]}, "
+            f"byte {documented.byte[at]}")  # fmt: skip
