@@ -83,7 +83,7 @@ DEVICE void mbarrier_arrive_expect_tx(u32 mbar, u32 bytes) {
 // What cuTensorMapEncodeTiled makes; a kernel takes it as a const __grid_constant__ parameter.
 struct __align__(64) TensorMap { u64 opaque[16]; };
 
-// One thread. Copies a box, its first element at (c0, c1, c2, c3), fastest first; what lies outside the tensor is filled.
+// One thread. Copies a box, its first element at (c0, c1, c2, c3), fastest first; outside the tensor it is filled.
 // The barrier's phase loses as many bytes as the box has when they have all arrived.
 DEVICE void cp_async_bulk_tensor_4d(u32 smem, const TensorMap& map, u32 c0, u32 c1, u32 c2, u32 c3, u32 mbar) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "

@@ -1,6 +1,6 @@
 // Fused attention, forward: O = softmax(scale * Q K^T) V, for one tile of 128 query rows of one head.
 //
-// Six warps, each with one task; grid (query tiles, heads, batch), 192 threads, dynamic shared memory sizeof(Shared<HD>).
+// Six warps, each with one task: 192 threads. Grid (query tiles, heads, batch); dynamic shared memory sizeof(Shared<HD>).
 //
 //   warp 5    TMA      Q once, then K and V tiles into a ring
 //   warp 4    MMA      S(j) = Q K(j)^T into one of two buffers, then O += P(j) V(j); one elected thread issues all
@@ -320,7 +320,8 @@ struct Kernel {
       for (u32 i = 0; i < TILE / 2; i += 4) {
         const u32 byte = 4 * i, panel = byte / POperand::row_bytes;
         const u32 linear = shared_address(&shared.p) + panel * POperand::bytes + threadIdx.x * POperand::row_bytes;
-        st_shared_v4(swizzled<POperand::swizzle>(linear + byte % POperand::row_bytes), {p[i], p[i + 1], p[i + 2], p[i + 3]});
+        st_shared_v4(swizzled<POperand::swizzle>(linear + byte % POperand::row_bytes),
+                     {p[i], p[i + 1], p[i + 2], p[i + 3]});
       }
       fence_proxy_async();  // the tensor core reads P through the async proxy
     }
@@ -384,7 +385,14 @@ fmha(const __grid_constant__ TensorMap q_map,  // [batch][head][query][HD], box 
   }
   __syncthreads();  // barriers and address are there
 
-  Problem problem = {blockIdx.x * TILE, blockIdx.y, blockIdx.y / heads_per_kv_head, blockIdx.z, seq_q, seq_k, 0, scale_log2};
+  Problem problem = {};
+  problem.q_row = blockIdx.x * TILE;
+  problem.head = blockIdx.y;
+  problem.kv_head = blockIdx.y / heads_per_kv_head;
+  problem.batch = blockIdx.z;
+  problem.seq_q = seq_q;
+  problem.seq_k = seq_k;
+  problem.scale_log2 = scale_log2;
   problem.kv_tiles = (problem.visible(min(problem.q_row + TILE, seq_q) - 1) + TILE - 1) / TILE;
   const Kernel<HEAD_DIM> kernel = {shared, problem, shared.tmem};
   if (warp < SOFTMAX_WARPS) {

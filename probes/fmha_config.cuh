@@ -1,8 +1,8 @@
 // FMHA: tiles, budgets and descriptors, all decided at compile time.
 //
-// Compile-time choices (-D): HEAD_DIM 16|32|64|96|128|192|256, BF16 0|1, P_IN_TMEM 0|1, PV_N 16|32|64|HEAD_DIM, CAUSAL 0|1,
-// DUMP_STAGES 0|1; and, so that the host's budgets and tensor maps cannot differ from the kernel's, EXPECTED_SMEM_BYTES
-// and EXPECTED_PANEL_COLUMNS.
+// Compile-time choices (-D): HEAD_DIM 16|32|64|96|128|192|256, BF16 0|1, P_IN_TMEM 0|1, PV_N 16|32|64|HEAD_DIM,
+// CAUSAL 0|1, DUMP_STAGES 0|1; and, so that the host's budgets and tensor maps cannot differ from the kernel's,
+// EXPECTED_SMEM_BYTES and EXPECTED_PANEL_COLUMNS.
 #pragma once
 
 #include "common.cuh"
@@ -107,6 +107,6 @@ static_assert(sizeof(Shared<HEAD_DIM>) <= MAX_DYNAMIC_SMEM, "shared memory of a 
 static_assert(sizeof(Shared<HEAD_DIM>) == EXPECTED_SMEM_BYTES, "the host's budget differs from the kernel's");
 #endif
 #ifdef EXPECTED_PANEL_COLUMNS
-static_assert(Panels<HEAD_DIM>::columns == EXPECTED_PANEL_COLUMNS, "the tensor maps' boxes are not the kernel's panels");
+static_assert(Panels<HEAD_DIM>::columns == EXPECTED_PANEL_COLUMNS, "the tensor maps' boxes are not the kernel's");
 #endif
 static_assert(HEAD_DIM % PV_N == 0 && PV_N % 16 == 0 && PV_N <= 256, "sub-tiles of PV cover the head dimension");

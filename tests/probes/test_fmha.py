@@ -172,7 +172,7 @@ def test_a_wrong_division_shows_in_o_alone(monkeypatch: pytest.MonkeyPatch) -> N
     ("define", "value", "message"),
     [
         ("EXPECTED_SMEM_BYTES", 1024, "the host's budget differs from the kernel's"),
-        ("EXPECTED_PANEL_COLUMNS", 32, "the tensor maps' boxes are not the kernel's panels"),
+        ("EXPECTED_PANEL_COLUMNS", 32, "the tensor maps' boxes are not the kernel's"),
         ("PV_N", 48, "sub-tiles of PV cover the head dimension"),
     ],
 )
