@@ -137,10 +137,10 @@ def memory_forms() -> list[Form]:
 
 # ---------------------------------------------------------------------- operands
 def operands(form: Form, rows: int, random: np.random.Generator) -> dict[str, Any]:
-    return {name: _values(source, rows, random, form) for name, source in form["in"].items()}
+    return {name: _values(name, source, rows, random, form) for name, source in form["in"].items()}
 
 
-def _values(source: Any, rows: int, random: np.random.Generator, form: Form) -> Any:
+def _values(name: str, source: Any, rows: int, random: np.random.Generator, form: Form) -> Any:
     width = source if isinstance(source, int) else source.dtype.itemsize * 8 if source.dtype != np.bool_ else 1
     if width == 1:
         return random.integers(0, 2, rows).astype(np.bool_)
@@ -150,8 +150,10 @@ def _values(source: Any, rows: int, random: np.random.Generator, form: Form) -> 
         words = np.where(random.random(rows) < 0.5, near, words)
     if not isinstance(source, int):
         words = np.where(random.random(rows) < 0.5, random.choice(source, rows), words)
-    if form["ptx"].startswith("cvt.rna.tf32"):  # NaN operands have no defined result
+    if form["ptx"].startswith("cvt.rna"):  # NaN operands have no defined result
         words = np.where((words & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x3F800000), words)
+    if form["ptx"].startswith("fns") and name == "b":  # the base is a bit number
+        words &= 31
     return words.astype(WORDS[width])
 
 

@@ -102,20 +102,20 @@ LOADS = {
         for swizzle, width in (("none", 64), ("32B", 16), ("64B", 32), ("128B", 64))
         for offset in (0, 128, 640)
     },
-    "1d": _load((96,), "u32", "u4", [32], (5,)),
+    "1d": _load((96,), "u32", "u4", [32], (4,)),
     "3d": _load((5, 6, 16), "u32", "u4", [16, 3, 2], (0, 1, 2)),
     "4d": _load((3, 4, 5, 8), "u32", "u4", [8, 2, 3, 2], (0, 3, 0, 1)),
     "5d": _load((2, 3, 4, 5, 8), "u32", "u4", [8, 2, 2, 2, 2], (0, 1, 2, 1, 0)),
-    "before the tensor": _load((4, 6, 16), "u16", "u2", [16, 4, 3], (-3, -2, -1)),
-    "behind the tensor": _load((4, 6, 16), "u16", "u2", [16, 4, 3], (12, 5, 3)),
-    "all outside": _load((4, 6, 16), "u16", "u2", [16, 4, 3], (20, 9, 9)),
+    "before the tensor": _load((4, 6, 16), "u16", "u2", [16, 4, 3], (-8, -2, -1)),
+    "behind the tensor": _load((4, 6, 16), "u16", "u2", [16, 4, 3], (8, 5, 3)),
+    "all outside": _load((4, 6, 16), "u16", "u2", [16, 4, 3], (24, 9, 9)),
     "box wider than the tensor": _load((10, 24), "f32", "f4", [32, 4], (0, 2), swizzle="128B"),
     "traversal strides": _load((7, 9, 16), "u16", "u2", [16, 5, 4], (0, 1, 1), element_strides=[1, 2, 3]),
-    "unaligned column": _load((8, 64), "u8", "u1", [32, 8], (3, 1)),
-    "f32 bits": _load((8, 16), "f32", "f4", [8, 5], (3, 5)),
-    "f16 bits": _load((8, 32), "f16", "f2", [16, 5], (3, 5)),
-    "bf16 bits": _load((8, 32), "bf16", "u2", [16, 5], (3, 5)),
-    "f64 bits": _load((8, 8), "f64", "f8", [4, 5], (3, 5)),
+    "a column inside the row": _load((8, 64), "u8", "u1", [32, 8], (16, 1)),
+    "f32 bits": _load((8, 16), "f32", "f4", [8, 5], (4, 5)),
+    "f16 bits": _load((8, 32), "f16", "f2", [16, 5], (8, 5)),
+    "bf16 bits": _load((8, 32), "bf16", "u2", [16, 5], (8, 5)),
+    "f64 bits": _load((8, 8), "f64", "f8", [4, 5], (2, 5)),
 }  # fmt: skip
 
 TIES = np.array([0x3F800FFF, 0x3F801000, 0x3F801001, 0x3F803000, 0xBF803000, 0x7F7FFFFF, 0x7F800000, 0x7F800001,
@@ -129,7 +129,7 @@ ASSUMED = {
     "tf32_ftz": _load((), "tf32_ftz", "u4", [16, 1], (0, 0), TIES.reshape(1, 16)),
     "f32_ftz": _load((), "f32_ftz", "u4", [16, 1], (0, 0), TIES.reshape(1, 16)),
     **{
-        f"nan fill of {dtype}": _load((4, width), dtype, kind, [width // 2, 4], (width - 4, 2), oob_fill="nan")
+        f"nan fill of {dtype}": _load((4, width), dtype, kind, [width // 2, 4], (3 * width // 4, 2), oob_fill="nan")
         for dtype, kind, width in (("f16", "f2", 32), ("bf16", "u2", 32), ("f32", "f4", 16), ("f64", "f8", 8),
                                    ("tf32", "u4", 16))
     },
@@ -144,7 +144,7 @@ def _im2col(
         "element_strides": [1, *steps, 1], "pixel_box_lower_corner": lower, "pixel_box_upper_corner": upper,
         "channels_per_pixel": 8, "pixels_per_column": 64,
     }  # fmt: skip
-    return Copy("load_im2col_4d", _tensor((3, 9, 14, 16), "u2"), fields, (4, *start), offsets, tx_bytes=1024)
+    return Copy("load_im2col_4d", _tensor((3, 9, 14, 16), "u2"), fields, (8, *start), offsets, tx_bytes=1024)
 
 
 IM2COL = {

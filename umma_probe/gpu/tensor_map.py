@@ -96,7 +96,8 @@ def encode_tiled(
         rank,
         address + offset,
         [api.cuuint64_t(size) for size in global_dim],
-        [api.cuuint64_t(stride) for stride in global_strides],
+        # the driver reads no stride of a map of rank 1, but refuses a null pointer
+        [api.cuuint64_t(stride) for stride in global_strides or (0,)],
         [api.cuuint32_t(size) for size in box_dim],
         [api.cuuint32_t(step) for step in steps],
         _member(api.CUtensorMapInterleave, "CU_TENSOR_MAP_INTERLEAVE", _INTERLEAVES, "interleave", interleave),

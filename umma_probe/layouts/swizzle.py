@@ -13,7 +13,7 @@ import numpy as np
 
 from umma_probe.layouts.base import register_layout
 from umma_probe.spec.smem_descriptor import Swizzle
-from umma_probe.spec.sources import documented, header
+from umma_probe.spec.sources import Evidence, Ref, documented, header
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,12 @@ PERIOD_BYTES = 1024
 """Adding a multiple of this to an address adds it to the swizzled address, in every mode."""
 
 _ROW_SHIFT = 7
+BASE_OFFSET = Ref(
+    "silicon-h200",
+    "base_offset.json",
+    Evidence.MEASURED,
+    "wgmma: the base offset is subtracted from the row number of the pattern, in every mode and major-ness",
+)
 # mode -> (mask of the row bits, position of the chunk bits)
 _XOR: dict[Swizzle, tuple[int, int]] = {
     Swizzle.NONE: (0, 4),
@@ -39,11 +45,14 @@ register_layout(
 )
 
 
-def swizzle_address(address: ArrayLike, mode: Swizzle) -> NDArray[np.int64]:
-    """Where the byte at an unswizzled ``address`` really lies; same shape."""
+def swizzle_address(address: ArrayLike, mode: Swizzle, base_offset: int = 0) -> NDArray[np.int64]:
+    """Where the byte at an unswizzled ``address`` really lies; same shape.
+
+    :param base_offset: the row of the pattern that lies at row 0; see ``BASE_OFFSET``.
+    """
     mask, position = _XOR[mode]
     linear = np.asarray(address, dtype=np.int64)
-    return np.asarray(linear ^ (((linear >> _ROW_SHIFT) & mask) << position), dtype=np.int64)
+    return np.asarray(linear ^ ((((linear >> _ROW_SHIFT) - base_offset) & mask) << position), dtype=np.int64)
 
 
 def unswizzle_address(address: ArrayLike, mode: Swizzle) -> NDArray[np.int64]:

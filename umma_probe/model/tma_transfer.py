@@ -18,7 +18,7 @@ from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.memory import GLOBAL_BASE
 from umma_probe.model.operand_fetch import check_async_read
 from umma_probe.model.tma_elements import convert_loaded, fill_pattern, reduce_elements, reduction_problem
-from umma_probe.spec.tensor_map import RESTRICTIONS, TENSOR_MAP, TensorMapFields
+from umma_probe.spec.tensor_map import INNER_START, RESTRICTIONS, TENSOR_MAP, TensorMapFields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from umma_probe.model.mbarrier import MBarrier
     from umma_probe.model.memory import Bytes
     from umma_probe.model.values import Array
+    from umma_probe.spec.sources import Ref
 
 Read: TypeAlias = "Callable[[Frame], Array]"
 Write: TypeAlias = "Callable[[Array], None]"
@@ -74,9 +75,14 @@ class BoxAccess:
         if self.coordinates[0] % step:
             rule = f"coordinate 0 is {self.coordinates[0]}, must be a multiple of {step} for {fields.dtype}"
             self._fault(f, thread, UndefinedBehavior, rule)
+        start = self.coordinates[0] * fields.element.bits
+        if start % (8 * CHUNK_BYTES):
+            message = (f"coordinate 0 is {self.coordinates[0]} of {fields.dtype}, {start // 8} bytes, must be a "
+                       f"multiple of {CHUNK_BYTES} bytes: the GPU reports an illegal instruction")  # fmt: skip
+            self._fault(f, thread, IllegalProgram, message, INNER_START)
 
-    def _fault(self, f: Frame, thread: int, error: type[UmmaProbeError], message: str) -> None:
-        f.fault(error, f"{self.text}: {message}", thread, ref=str(RESTRICTIONS))
+    def _fault(self, f: Frame, thread: int, error: type[UmmaProbeError], message: str, ref: Ref = RESTRICTIONS) -> None:
+        f.fault(error, f"{self.text}: {message}", thread, ref=str(ref))
 
     def plan(self) -> BoxPlan:
         """The bytes that it touches."""

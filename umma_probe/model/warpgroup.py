@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import UndefinedBehavior
-from umma_probe.layouts.smem_operand import operand_byte_addresses, unpack_elements
+from umma_probe.layouts.smem_operand import unpack_elements
+from umma_probe.layouts.wgmma_operand import wgmma_byte_addresses
 from umma_probe.model.arith.mma import mma
 from umma_probe.model.operand_fetch import check_async_read
 from umma_probe.model.transfer_groups import TransferGroups
-from umma_probe.spec.kinds import Packing
 from umma_probe.spec.sources import assumed, documented
 from umma_probe.spec.wgmma import M, WgmmaKind, decode_wgmma_desc
 
@@ -92,7 +92,6 @@ def execute(share: WgmmaShare) -> None:
     """Take effect: fetch, multiply, write the registers.
 
     :raises DeviceError: a descriptor leads out of the CTA's shared memory.
-    :raises UndefinedBehavior: no document defines the combination of descriptor and element.
     """
     form, regs = share.form, share.launch.regs
     if share.a_registers:
@@ -130,7 +129,7 @@ def _fetch(share: WgmmaShare, name: str, word: int, major: str, rows: int) -> Ar
 
 @lru_cache(maxsize=512)
 def _addresses(word: int, major: str, bits: int, rows: int, k: int) -> Array:
-    return operand_byte_addresses(decode_wgmma_desc(word), major, bits, Packing.DENSE, rows, k)
+    return wgmma_byte_addresses(decode_wgmma_desc(word), major, bits // 8, rows, k)
 
 
 # ---------------------------------------------------------------------- registers

@@ -103,6 +103,13 @@ _source(
     "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TENSOR__MEMORY.html",
     "2026-11-30",
 )
+_source(
+    "silicon-h200",
+    "Runs on an NVIDIA H200, recorded in reports/silicon-h200",
+    "driver 580.159.04",
+    "reports/silicon-h200",
+    "2026-11-30",
+)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from umma_probe.registry import Registry
 from umma_probe.spec.problems import Problem
-from umma_probe.spec.sources import Ref, documented
+from umma_probe.spec.sources import Evidence, Ref, documented
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,13 @@ TENSOR_MAP = documented("Tensor-map")
 DRIVER = Ref("cuda-driver", "Tensor Map Object Management")
 RESTRICTIONS = documented("Restriction on Tensor Copy instructions")
 SWIZZLE_REF = documented("Swizzling Modes")
+INNER_START = Ref(
+    "silicon-h200",
+    "tma-unaligned-start",
+    Evidence.MEASURED,
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION unless the innermost coordinate is a multiple of 16 bytes; Triton's issue 7385 "
+    "found the same",
+)
 REPLACE = documented("Data Movement and Conversion Instructions: tensormap.replace", "Table: encoding of new_val")
 GUIDE = Ref("cuda-guide", "Tensor Memory Access: swizzle patterns")
 

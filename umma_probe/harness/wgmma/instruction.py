@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.harness.suite import Input, LaunchPlan, Output
-from umma_probe.layouts.smem_operand import operand_byte_addresses
 from umma_probe.layouts.wgmma_fragment import FragmentMap, accumulator_fragment, operand_a_fragment
-from umma_probe.spec.kinds import Packing
+from umma_probe.layouts.wgmma_operand import wgmma_byte_addresses
 from umma_probe.spec.problems import Problem
 from umma_probe.spec.wgmma import TRANSPOSE_REF, WgmmaKind, encode_wgmma_desc, kind_of, shape_problems
 
@@ -112,8 +111,7 @@ class Instruction:
 def stage(image: NDArray[np.uint8], desc: SmemDescriptor, major: str, codes: NDArray[np.unsignedinteger[Any]]) -> None:
     """Put element codes (rows, k) into a picture of shared memory, where the documents say that they are fetched."""
     data = np.ascontiguousarray(codes)
-    bits = 8 * data.dtype.itemsize
-    addresses = operand_byte_addresses(desc, major, bits, Packing.DENSE, *data.shape)
+    addresses = wgmma_byte_addresses(desc, major, data.dtype.itemsize, *data.shape)
     image[addresses] = data.view(np.uint8).reshape(addresses.shape)
 
 

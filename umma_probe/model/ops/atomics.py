@@ -118,7 +118,10 @@ def read_modify_write(f: Frame, space: str, addresses: Array, word: Any, count: 
     Threads with different addresses go together; those that share an address go in thread order.
     """
     memory = f.launch.memory
-    places, first, place = np.unique(addresses, return_index=True, return_inverse=True)
+    _, first, place = np.unique(
+        _identity(f, space, addresses, np.dtype(word).itemsize), return_index=True, return_inverse=True
+    )
+    places = addresses[first]
     sel, threads = f.sel, f.threads
     f.select(threads[first])
     initial = memory.load(f, space, places, np.dtype(word).itemsize, count)
@@ -135,6 +138,14 @@ def read_modify_write(f: Frame, space: str, addresses: Array, word: Any, count: 
         memory.store(f, space, places[changed], current[changed])
     f.select(sel)
     return before
+
+
+def _identity(f: Frame, space: str, addresses: Array, size: int) -> Array:
+    """What tells places apart: the same shared address is another place in another CTA."""
+    memory = f.launch.memory
+    if space == "generic" and set(memory.classify(addresses)) == {"shared::cluster"}:
+        addresses, space = memory.to_space("shared::cluster", addresses), "shared::cluster"
+    return addresses if space in ("global", "generic") else memory.shared_offsets(f, space, addresses, size)
 
 
 def _rounds(place: Array) -> list[Array]:

@@ -135,3 +135,15 @@ def test_what_a_type_does_not_have_is_refused():
             declarations=REGISTERS,
             module=CELL,
         )
+
+
+def test_the_same_shared_address_is_another_place_in_another_cta() -> None:
+    body = """
+    mov.u32 %spot, place;
+    st.shared.u32 [%spot], %a;
+    atom.shared.add.u32 %old, [%spot], %b;
+    ld.shared.u32 %d, [%spot];
+    """
+    outcome = run(body, {"a": np.arange(64, dtype=np.uint32) // 32 * 100, "b": np.full(64, 1, np.uint32)},
+                  {"d": "u32"}, declarations=".shared .align 4 .b8 place[4];\n.reg .b32 %spot, %old;", block=32)  # fmt: skip
+    np.testing.assert_array_equal(outcome["d"], np.repeat([32, 132], 32))

@@ -58,7 +58,7 @@ def test_swizzle_follows_the_absolute_address(swizzle: str, offset: int) -> None
 @pytest.mark.parametrize(
     ("shape", "box", "at"),
     [
-        ((96,), [32], (5,)),
+        ((96,), [32], (4,)),
         ((9, 32), [32, 4], (0, 2)),
         ((5, 6, 16), [16, 3, 2], (0, 1, 2)),
         ((3, 4, 5, 8), [8, 2, 3, 2], (0, 3, 0, 1)),
@@ -71,7 +71,7 @@ def test_every_rank(shape: tuple[int, ...], box: list[int], at: tuple[int, ...])
     np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("at", [(-3, -2, -1), (12, 5, 3), (-16, 0, 0), (1, 1, 1), (20, 9, 9)])
+@pytest.mark.parametrize("at", [(-8, -2, -1), (8, 5, 3), (-16, 0, 0), (0, 1, 1), (24, 9, 9)])
 def test_outside_the_tensor_is_zero(at: tuple[int, ...]) -> None:
     tensor = _random((4, 6, 16), "u2")
     expected, actual = _load(tensor, _map(tensor, "u16", [16, 4, 3]), at)
@@ -86,8 +86,14 @@ def test_outside_the_tensor_is_zero(at: tuple[int, ...]) -> None:
 def test_element_types_are_copied_bit_by_bit(dtype: str, kind: str, width: int) -> None:
     tensor = _random((8, 2 * width), kind)
     raw = tensor.view(f"u{tensor.itemsize}")
-    expected, actual = _load(raw, _map(raw, dtype, [width, 5]), (3, 5))
+    expected, actual = _load(raw, _map(raw, dtype, [width, 5]), (16 // tensor.itemsize, 5))
     np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_start_inside_16_bytes_is_an_illegal_instruction() -> None:
+    tensor = _random((8, 32), "u2")
+    with pytest.raises(IllegalProgram, match="coordinate 0 is 4 of u16, 8 bytes, must be a multiple of 16 bytes"):
+        _load(tensor, _map(tensor, "u16", [16, 4]), (4, 0))
 
 
 def test_traversal_strides_skip_rows_and_round_up() -> None:
@@ -235,11 +241,11 @@ def test_im2col_walks_pixels_inside_the_corners(
         "pixel_box_lower_corner": lower, "pixel_box_upper_corner": upper, "channels_per_pixel": 8,
         "pixels_per_column": 64, "element_strides": [1, *strides, 1],
     }  # fmt: skip
-    copy = Copy("load_im2col_4d", tensor, fields, (4, *start), offsets, tx_bytes=64 * 16)
+    copy = Copy("load_im2col_4d", tensor, fields, (8, *start), offsets, tx_bytes=64 * 16)
     outcome = run_on_model(copy, "lazy")
     assert outcome.complete
     pixels = _im2col_pixels(tensor, lower, upper, start, offsets, 64, strides)
-    expected = np.stack([pixel[4:12] for pixel in pixels])
+    expected = np.stack([pixel[8:16] for pixel in pixels])
     np.testing.assert_array_equal(outcome.shared[: 64 * 16].view(np.uint16).reshape(64, 8), expected)
 
 
