@@ -144,6 +144,7 @@ def test_the_same_shared_address_is_another_place_in_another_cta() -> None:
     atom.shared.add.u32 %old, [%spot], %b;
     ld.shared.u32 %d, [%spot];
     """
-    outcome = run(body, {"a": np.arange(64, dtype=np.uint32) // 32 * 100, "b": np.full(64, 1, np.uint32)},
-                  {"d": "u32"}, declarations=".shared .align 4 .b8 place[4];\n.reg .b32 %spot, %old;", block=32)  # fmt: skip
+    inputs = {"a": np.arange(64, dtype=np.uint32) // 32 * 100, "b": np.full(64, 1, np.uint32)}
+    declarations = ".shared .align 4 .b8 place[4];\n.reg .b32 %spot, %old;"
+    outcome = run(body, inputs, {"d": "u32"}, declarations=declarations, block=32)
     np.testing.assert_array_equal(outcome["d"], np.repeat([32, 132], 32))
