@@ -81,6 +81,19 @@ def test_every_format_has_the_verdict(cli, format_: str) -> None:
     assert "pass" in out or 'failures="0"' in out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "findings"),
+    [
+        (["--hd", "64"], ["skipped-columns"]),
+        (["--hd", "64", "--pv-n", "16"], ["n16-sub-tiles"]),
+        (["--hd", "16", "--pv-n", "16"], ["n16-sub-tiles"]),
+        (["--hd", "32"], []),
+    ],
+)
+def test_the_findings_it_bears_on(cli, arguments: list[str], findings: list[str]) -> None:
+    assert json.loads(cli("--target", "model", *arguments, "--json")[1])["findings"] == findings
+
+
 def test_markdown_has_the_map(cli) -> None:
     _, out, _ = cli("--target", "model", "--inject", HOLE, "--format", "markdown")
     assert "| batch | head | rows |" in out

@@ -64,7 +64,15 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     plan = LaunchPlan("fmha", _arguments(problem, given), problem.grid, (THREADS,), dynamic_smem=smem)
     expected = {"EXPECTED_SMEM_BYTES": smem, "EXPECTED_PANEL_COLUMNS": problem.panel_columns}
     defines = {**problem.defines(), **expected}
-    return Experiment(filled, [], defines, [plan], partial(judge, problem, tensors, chosen(params["stage"])))
+    judged = partial(judge, problem, tensors, chosen(params["stage"]))
+    return Experiment(filled, [], defines, [plan], judged, findings=_findings(problem))
+
+
+def _findings(problem: FmhaProblem) -> tuple[str, ...]:
+    """The recorded findings that were made with this head dimension and form of PV."""
+    if problem.sub_tile == 16:
+        return ("n16-sub-tiles",)
+    return ("skipped-columns",) if problem.hd == problem.sub_tile == 64 else ()
 
 
 def _arguments(problem: FmhaProblem, tensors: Tensors) -> list[Argument]:
