@@ -13,7 +13,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def asset_dir(kind: str) -> Path:
-    """The folder of ``kind`` ("probes", "configs", "reports/findings").
+    """The folder of ``kind`` ("probes", "configs", "reports", "reports/findings").
 
     :raises ConfigError: neither the wheel's copy nor a checkout's folder exists.
     """

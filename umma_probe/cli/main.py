@@ -18,6 +18,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "fmha": ("fmha", "Fused attention on this target: a pass/fail report."),
     "exec": ("exec", "Run any kernel that a launch-case file describes; check its outputs."),
     "sweep": ("sweep", "Many cases from a config: parallel, resumable, one report."),
+    "ci": ("ci", "A bring-up job into a folder: sweeps, silicon against model, summary."),
+    "model": ("model", "The CPU model: which instructions it has, and how well each is known."),
     "findings": ("findings", "The recorded findings; verify re-runs what each rests on."),
     "diff": ("diff", "Two reports: what differs, first differing cell."),
     "list": ("list", "The probes: options, what each shows, what each needs."),

@@ -13,6 +13,7 @@ from umma_probe.errors import ConfigError
 
 if TYPE_CHECKING:
     from umma_probe.harness.sweep.outcome import SweepResult
+    from umma_probe.harness.sweep.run import SweepPlan
 
 FORMATS = ("text", "json", "markdown", "html", "junit")
 
@@ -40,6 +41,9 @@ FORMATS = ("text", "json", "markdown", "html", "junit")
     metavar="DIR",
     help="Where the journal lies.  [default: ~/.local/state/umma-probe/sweeps]",
 )
+@click.option(
+    "--compare-devices", is_flag=True, help="Run every case on each GPU of the target, and say which GPU differs."
+)
 @click.option("--dry-run", is_flag=True, help="Check the config and list its cases; run nothing.")
 @format_options(*FORMATS)
 def command(
@@ -49,6 +53,7 @@ def command(
     arch: str,
     resume: bool | None,
     state: Path | None,
+    compare_devices: bool,
     dry_run: bool,
     output: Output,
 ) -> int:
@@ -59,7 +64,7 @@ def command(
     """
     from umma_probe.harness.sweep.run import plan_sweep, run_sweep
 
-    plan = plan_sweep(_find(config), target=target, arch=arch)
+    plan = plan_sweep(find_config(config), target=target, arch=arch)
     if dry_run:
         lines = [f"{case.group}: {case.label}" for case in plan.cases]
         output.emit(
@@ -67,12 +72,27 @@ def command(
             text=lambda: "\n".join([*lines, f"{len(lines)} cases"]),
         )
         return 0
+    if compare_devices:
+        return _compare_devices(plan, state, output)
     from umma_probe.cli.sweep_view import SweepProgress
 
     with SweepProgress() as progress:
         result = run_sweep(plan, watcher=progress, jobs=jobs, state_dir=state, resume=resume)
     output.write(_rendered(result, output))
     return int(result.exit_code)
+
+
+def _compare_devices(plan: SweepPlan, state: Path | None, output: Output) -> int:
+    from umma_probe.cli.sweep_view import SweepProgress
+    from umma_probe.harness.sweep.devices import compare_devices
+
+    if output.format not in ("text", "json"):
+        raise ConfigError(f"--format is {output.format}, must be text or json with --compare-devices")
+    with SweepProgress() as progress:
+        comparison = compare_devices(plan, watcher=progress, state_dir=state)
+    verdict = "pass" if comparison.exit_code == 0 else "fail"
+    output.emit(comparison.to_json(), text=lambda: "\n".join([*comparison.lines(), f"verdict: {verdict}"]))
+    return int(comparison.exit_code)
 
 
 def _rendered(result: SweepResult, output: Output) -> str:
@@ -85,7 +105,7 @@ def _rendered(result: SweepResult, output: Output) -> str:
     return render(result, output.format)
 
 
-def _find(name: str) -> Path:
+def find_config(name: str) -> Path:
     """A file, or a supplied config by name.
 
     :raises ConfigError: neither; the nearest supplied names are given.
