@@ -28,7 +28,7 @@ COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 SPACES = {"shared": "shared", "shared::cta": "shared"}
 
 
-def _whole_warps(f: Frame, text: str) -> int:
+def whole_warps(f: Frame, text: str) -> int:
     """The number of warps that execute together.
 
     :raises UndefinedBehavior: a warp is not whole.
@@ -82,7 +82,7 @@ def ldmatrix(ops: Operands, count: int, trans: bool, space: str | None) -> Execu
     where, text = space or "generic", ops.instruction.text
 
     def run(f: Frame) -> None:
-        warps = _whole_warps(f, text)
+        warps = whole_warps(f, text)
         sel = f.sel
         rows = _rows(f, address, count)
         matrices = f.launch.memory.load(f, where, rows, 2, 8).reshape(warps, count, 8, 8)
@@ -108,7 +108,7 @@ def stmatrix(ops: Operands, count: int, trans: bool, space: str | None) -> Execu
     where, text = space or "generic", ops.instruction.text
 
     def run(f: Frame) -> None:
-        warps = _whole_warps(f, text)
+        warps = whole_warps(f, text)
         sel = f.sel
         registers = np.stack([f.regs[source][sel].reshape(warps, 32) for source in sources], axis=1)
         matrices = collect(registers)
@@ -129,7 +129,7 @@ def movmatrix(ops: Operands) -> Executor:
     text = ops.instruction.text
 
     def run(f: Frame) -> None:
-        warps = _whole_warps(f, text)
+        warps = whole_warps(f, text)
         matrices = collect(f.regs[source][f.sel].reshape(warps, 32))
         f.regs[target][f.sel] = spread(matrices.swapaxes(1, 2)).ravel()
 
