@@ -227,13 +227,24 @@ def _add_control_flow(program: Program, scopes: Sequence[FunctionScope]) -> None
         successors = [[t - base for t in _successors(steps[pc])] for pc in range(base, end + 1)]
         aborts = frozenset(pc - base for pc in range(base, end + 1) if _aborts(steps[pc]))
         for offset, join in enumerate(immediate_post_dominators(successors, aborts)):
-            if join is None:
+            if join is None or _leaves(steps[base + join]):
                 continue
             if len(successors[offset]) > 1 or steps[base + offset].guard is not None:
                 program.reconvergence[base + offset] = base + join
                 joins.add(base + join)
         joins.update(t for pc in range(base, end + 1) for t in steps[pc].targets)
     program.joins = frozenset(joins)
+
+
+def _leaves(step: Step) -> bool:
+    """Whether the thread ends here. Nobody waits for others in order to end: a barrier behind an early return counts
+    the threads that are left (CUDA C++ Programming Guide, "Synchronization Functions": all non-exited threads).
+    """
+    return (
+        step.control is Control.BRANCH
+        and step.instruction.opcode in ("ret", "exit")
+        and not (step.targets or step.guard)
+    )
 
 
 def _aborts(step: Step) -> bool:

@@ -215,3 +215,20 @@ def test_parts_that_returned_early_meet_the_rest_by_chance():
     out = run_cu(source, np.full(128, 7, np.uint32))
     live = [i for i in range(32) if not (i & 1 and i > 20)]
     assert [int(out.words[i]) for i in live] == [(7 if i & 1 else 2) + len(live) for i in live]
+
+
+EARLY_RETURN = """
+extern "C" __global__ void k(unsigned* out) {
+    unsigned i = threadIdx.x;
+    if (i % 2) return;
+    unsigned all = __syncthreads_count(1);
+    if (i % 4) return;
+    out[i] = all * 100 + __syncthreads_count(1);
+}"""
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_barrier_does_not_wait_for_threads_that_returned(policy):
+    # lanes that returned jump to the kernel's one ret, which is also where the branch would join
+    out = run_cu(EARLY_RETURN, np.zeros(64, np.uint32), block=64, policy=policy)
+    assert out.words.tolist() == [0 if i % 4 else 32 * 100 + 16 for i in range(64)]
