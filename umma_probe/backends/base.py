@@ -42,6 +42,8 @@ class LaunchOutcome:
     """On the model wall time, on a GPU time between two events around the kernel."""
     findings: tuple[Note, ...] = ()
     reviews: tuple[Note, ...] = ()
+    printed: str = ""
+    """What the kernel said by printf, on the model; there it went to stderr too."""
 
 
 @dataclass(frozen=True)

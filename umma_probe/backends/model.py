@@ -164,7 +164,8 @@ class ModelDevice:
         with _watchdog(timeout, entry):
             self._last = self._machine.launch(module, entry, config, arguments, self._policy, self.trace)
         seconds = time.perf_counter() - start
-        return LaunchOutcome(seconds, _notes(self._last.findings.values()), _notes(self._last.reviews.values()))
+        findings, reviews = _notes(self._last.findings.values()), _notes(self._last.reviews.values())
+        return LaunchOutcome(seconds, findings, reviews, "".join(self._last.printed))
 
 
 class ModelModule:
@@ -242,7 +243,7 @@ def _watchdog(timeout: float | None, entry: str) -> Iterator[None]:
     def expire(*_: object) -> None:
         raise DeviceTimeout(
             f"kernel '{entry}' on the model: not finished after {timeout:g} s",
-            hint="--timeout gives it more; a kernel that spins without end looks the same",
+            hint="--timeout (timeout= in Python) gives it more; a kernel that spins without end looks the same",
         )
 
     before = signal.signal(signal.SIGALRM, expire)

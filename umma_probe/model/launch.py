@@ -6,6 +6,7 @@ makes progress; larger grids run in waves, a cluster's slots being taken again w
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -276,8 +277,9 @@ class Launch:
         _record(self, self.reviews, rule, message, thread)
 
     def print(self, text: str) -> None:
-        """Device code called printf."""
+        """Device code called printf: shown at once, since the kernel may hang or fault next; stdout is for results."""
         self.printed.append(text)
+        print(text, end="", file=sys.stderr, flush=True)
         if self.on_trace is not None:
             self.on_trace(text.rstrip("\n"))
 

@@ -5,7 +5,7 @@ import pytest
 
 import umma_probe as up
 from umma_probe.backends.target import open_target
-from umma_probe.errors import ConfigError, DeviceTimeout, DeviceUnavailable
+from umma_probe.errors import ConfigError, DeviceError, DeviceTimeout, DeviceUnavailable
 
 PTX = """
 .version 8.7
@@ -122,3 +122,16 @@ def test_identity_names_the_target(device) -> None:
 def test_targets_that_cannot_be(arguments: dict[str, object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         open_target(**arguments)
+
+
+def test_printf_goes_to_stderr_at_once_and_into_the_outcome(device, capsys) -> None:
+    source = """
+    extern "C" __global__ void k(int fail) {
+        if (threadIdx.x == 3) { printf("lane %d, %.1f\\n", threadIdx.x, 2.5f); if (fail) __trap(); }
+    }"""
+    kernel = device.compile(source)["k"]
+    assert kernel.launch(grid=1, block=32, args=[np.int32(0)]).printed == "lane 3, 2.5\n"
+    with pytest.raises(DeviceError, match="trap"):
+        kernel.launch(grid=1, block=32, args=[np.int32(1)])
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", 2 * "lane 3, 2.5\n")
