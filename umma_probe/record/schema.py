@@ -123,6 +123,8 @@ class TmemRecord:
     """The documented layout that the dump equals, or ``none``."""
     words_sha256: list[str] = field(default_factory=list)
     """Of the words of each pass, lane by lane, little-endian."""
+    fill: str = "sentinel"
+    """What the cells held before the MMA: ``sentinel``, ``zero`` or ``stale``."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ _BADNESS = {state.value: len(WORST_FIRST) - rank for rank, state in enumerate(WO
 MEANINGS = {
     CellState.RIGHT: "written right",
     CellState.MISSING: "missing: the sentinel is still there",
-    CellState.ZERO: "written, with zero",
+    CellState.ZERO: "zero",
     CellState.MISPLACED: "holds another element",
     CellState.WRONG: "holds no element",
     CellState.UNEXPECTED: "changed, though nothing belongs there",
@@ -49,6 +49,11 @@ WORDS = {
     CellState.UNEXPECTED: "unexpected",
     CellState.OPERAND: "operand",
     CellState.UNTOUCHED: "untouched",
+}
+
+AFTER_ANOTHER_FILL = {
+    CellState.MISSING: "missing (as before)",
+    CellState.ZERO: "zero",
 }
 
 States = npt.NDArray[np.str_]
@@ -113,12 +118,15 @@ def picture(states: States, width: int) -> Picture:
     return Picture(rows, LANES_PER_ROW, first, per_char)
 
 
-def sentences(states: States, limit: int = 12) -> list[str]:
-    """Runs of columns that look the same: ``columns 0-63: written in lanes 0-127``."""
+def sentences(states: States, limit: int = 12, fill: str = "sentinel") -> list[str]:
+    """Runs of columns that look the same: ``columns 0-63: written in lanes 0-127``.
+
+    :param fill: what the cells held before; after zeros, zero does not mean written.
+    """
     edges = np.flatnonzero((states[:, 1:] != states[:, :-1]).any(axis=0)) + 1
     starts, ends = [0, *edges.tolist()], [*edges.tolist(), states.shape[1]]
     lines = [
-        f"{named_set('column', range(start, end))}: {_profile(states[:, start])}"
+        f"{named_set('column', range(start, end))}: {_profile(states[:, start], fill)}"
         for start, end in zip(starts, ends, strict=True)
     ]
     if len(lines) > limit:
@@ -126,13 +134,14 @@ def sentences(states: States, limit: int = 12) -> list[str]:
     return lines
 
 
-def _profile(column: States) -> str:
+def _profile(column: States, fill: str) -> str:
+    words = WORDS if fill == "sentinel" else WORDS | AFTER_ANOTHER_FILL
     present = [state for state in WORST_FIRST if (column == state.value).any()]
     if len(present) == 1:
         everywhere = "" if present[0] is CellState.UNTOUCHED else " in all lanes"
-        return WORDS[present[0]] + everywhere
+        return words[present[0]] + everywhere
     return ", ".join(
-        f"{WORDS[state]} in {named_set('lane', np.flatnonzero(column == state.value))}"
+        f"{words[state]} in {named_set('lane', np.flatnonzero(column == state.value))}"
         for state in present
         if state is not CellState.UNTOUCHED
     )

@@ -111,7 +111,9 @@ def judge(trial: Trial, extra: Extra | None = None) -> Judgement:
         checks += more
     return Judgement(
         checks=checks,
-        tmem=TmemRecord(TMEM_LANES, TMEM_COLUMNS, observed.cells(), expected, recovered, observed.digests()),
+        tmem=TmemRecord(
+            TMEM_LANES, TMEM_COLUMNS, observed.cells(), expected, recovered, observed.digests(), trial.clean.fill
+        ),
         occupancy=observed.occupancy(),
         metrics=metrics,
         notes=notes,

@@ -143,7 +143,7 @@ def _tmem_card(tmem: TmemRecord) -> str:
         f'<span><i style="background:var(--{state.name.lower()})"></i>{escape(MEANINGS[state])}</span>'
         for state in present_states(states)
     )
-    lines = "".join(f"<li>{escape(line)}</li>" for line in sentences(states))
+    lines = "".join(f"<li>{escape(line)}</li>" for line in sentences(states, fill=tmem.fill))
     if tmem.layout_recovered:
         recovered = f"recovered <b>{escape(tmem.layout_recovered)}</b>"
         lines += f"<li>layout: documented {escape(tmem.layout_expected)}, {recovered}</li>"

@@ -75,7 +75,7 @@ def _tmem(tmem: TmemRecord) -> Iterator[str]:
         yield f"{drawn.lane_label(index):>8} " + "".join(character(CellState(letter)) for letter in row)
     yield "```\n"
     yield ", ".join(f"`{character(state)}` {MEANINGS[state]}" for state in present_states(states)) + "\n"
-    yield from (f"- {line}" for line in sentences(states))
+    yield from (f"- {line}" for line in sentences(states, fill=tmem.fill))
     if tmem.layout_recovered:
         yield f"- layout: documented {tmem.layout_expected}, recovered {tmem.layout_recovered}"
 

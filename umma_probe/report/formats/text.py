@@ -82,7 +82,7 @@ def _parts(report: Report, view: View) -> Iterator[RenderableType]:
         states = states_of(report.tmem)
         yield _drawing(states, view)
         yield Text("")
-        yield from (Text(f"  {line}") for line in sentences(states))
+        yield from (Text(f"  {line}") for line in sentences(states, fill=report.tmem.fill))
         yield from _layout_line(report.tmem)
         yield Text("")
     if report.checks:
