@@ -64,13 +64,28 @@ def combiner(op: str, type_: PtxType) -> tuple[Combine, Any]:
     """(function, the dtype that it works on). Packed types work on twice as many 16-bit elements."""
     match type_.name:
         case "f16" | "f16x2":
-            return FLOAT_OPS[op], np.dtype(np.float16)
+            return _canonical(op, np.uint16(0x7FFF)), np.dtype(np.float16)
         case "bf16" | "bf16x2":
             return _on_bf16(FLOAT_OPS[op]), np.dtype(np.uint16)
-        case "f32" | "f64":
+        case "f32":
+            return _canonical(op, np.uint32(0x7FFF_FFFF)), type_.dtype
+        case "f64":
             return FLOAT_OPS[op], type_.dtype
         case _:
             return INTEGER_OPS[op], type_.dtype
+
+
+def _canonical(op: str, nan: Any) -> Combine:
+    """The operation with one NaN for all, as an H200 gives it; an exchange keeps its bits."""
+    function = FLOAT_OPS[op]
+    if op == "exch":
+        return function
+
+    def run(old: Array, operand: Array) -> Array:
+        total = np.asarray(function(old, operand))
+        return np.where(np.isnan(total), nan.view(total.dtype), total)
+
+    return run
 
 
 def _on_bf16(function: Combine) -> Combine:

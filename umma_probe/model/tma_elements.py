@@ -11,18 +11,24 @@ import numpy as np
 
 from umma_probe.model.element_ops import combiner
 from umma_probe.model.values import TYPES
-from umma_probe.spec.sources import Evidence, Ref, assumed
+from umma_probe.spec.sources import Evidence, Ref
 
 if TYPE_CHECKING:
     from umma_probe.model.values import Array
 
 TO_TF32 = Ref("cutlass", "ConvertF32toTF32A", Evidence.HEADER, "TMA converts f32 to tf32 on its way to shared memory")
-TF32_ROUNDING = assumed(
-    "Tensor-map: tf32", "to nearest, ties to even, every NaN becomes 0x7fffe000; a load of ties on sm_90 settles it"
+TF32_ROUNDING = Ref(
+    "silicon-h200", "tma.json", Evidence.MEASURED, "to nearest, ties to even; every NaN becomes 0x7fffe000"
 )
-FLUSH = assumed("Tensor-map: ftz", "subnormals become zeros of their sign on a load; a load on sm_90 settles it")
-OOB_NAN = assumed("Out of Boundary Access: OOB-NaN", "every 16 bits are 0x7ff7; a load on sm_90 settles it")
-REFS = (TO_TF32, TF32_ROUNDING, FLUSH, OOB_NAN)
+FLUSH = Ref(
+    "silicon-h200",
+    "tma.json",
+    Evidence.MEASURED,
+    "the _ftz types: a load keeps subnormals; a reduction flushes its operands and its result",
+)
+OOB_NAN = Ref("silicon-h200", "tma.json", Evidence.MEASURED, "every 16 bits are 0x7ff7, in every floating type")
+S64_BITS = Ref("silicon-h200", "tma.json", Evidence.MEASURED, "and, or, xor on s64: an illegal instruction")
+REFS = (TO_TF32, TF32_ROUNDING, FLUSH, OOB_NAN, S64_BITS)
 
 _F32_EXPONENT, _F32_SIGN = np.uint32(0x7F80_0000), np.uint32(0x8000_0000)
 _TF32_DROPPED = 13
@@ -33,14 +39,10 @@ _NAN_FILL = 0x7FF7
 # ---------------------------------------------------------------------- loads
 def convert_loaded(dtype: str, data: Array) -> Array:
     """Bytes of whole elements, (n, unit) uint8, as they are stored in shared memory."""
-    if dtype not in ("tf32", "tf32_ftz", "f32_ftz"):
+    if dtype not in ("tf32", "tf32_ftz"):
         return data
-    words = np.ascontiguousarray(data).reshape(-1).view(np.uint32).copy()
-    if dtype.endswith("_ftz"):
-        words = _flush(words)
-    if dtype.startswith("tf32"):
-        words = _round_to_tf32(words)
-    return words.view(np.uint8).reshape(data.shape)
+    words = np.ascontiguousarray(data).reshape(-1).view(np.uint32)
+    return _round_to_tf32(words).view(np.uint8).reshape(data.shape)
 
 
 def _flush(words: Array) -> Array:
@@ -71,9 +73,9 @@ REDUCTIONS: dict[str, tuple[str, ...]] = {
     "max": (*_INTEGERS, *_HALVES),
     "inc": ("u32",),
     "dec": ("u32",),
-    "and": _INTEGERS,
-    "or": _INTEGERS,
-    "xor": _INTEGERS,
+    "and": _INTEGERS[:-1],
+    "or": _INTEGERS[:-1],
+    "xor": _INTEGERS[:-1],
 }
 """Operator to the element types of a tensor map that it is for."""
 
@@ -89,8 +91,11 @@ def reduction_problem(operator: str, dtype: str) -> str:
 def reduce_elements(operator: str, dtype: str, old: Array, new: Array) -> Array:
     """The bytes of ``operator(old, new)``; both are uint8 of whole elements, in the same shape."""
     function, word = combiner(operator, TYPES[dtype.removesuffix("_ftz")])
-    values = (np.ascontiguousarray(part).reshape(-1).view(word) for part in (old, new))
+    values = [np.ascontiguousarray(part).reshape(-1).view(word) for part in (old, new)]
+    flushed = dtype.endswith("_ftz")
+    if flushed:
+        values = [_flush(part.view(np.uint32)).view(word) for part in values]
     result = np.ascontiguousarray(function(*values)).astype(word)
-    if dtype.endswith("_ftz"):
+    if flushed:
         result = _flush(result.view(np.uint32))
     return result.view(np.uint8).reshape(old.shape)

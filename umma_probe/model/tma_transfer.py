@@ -18,7 +18,7 @@ from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.memory import GLOBAL_BASE
 from umma_probe.model.operand_fetch import check_async_read
 from umma_probe.model.tma_elements import convert_loaded, fill_pattern, reduce_elements, reduction_problem
-from umma_probe.spec.tensor_map import INNER_START, RESTRICTIONS, TENSOR_MAP, TensorMapFields
+from umma_probe.spec.tensor_map import INNER_START, NEGATIVE_STORE, RESTRICTIONS, TENSOR_MAP, TensorMapFields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,11 +215,9 @@ def _check_store(f: Frame, box: BoxAccess, thread: int, operator: str | None) ->
     if problem:
         f.fault(IllegalProgram, f"{box.text}: {problem}", thread, ref=str(RESTRICTIONS))
     if min(box.coordinates) < 0:
-        f.launch.report(
-            "negative-store-coordinate",
-            f"{box.text}: coordinates are {list(box.coordinates)}, must not be negative for a store",
-            thread,
-        )
+        message = (f"{box.text}: coordinates are {list(box.coordinates)}, must not be negative for a store: the GPU "
+                   "reports an illegal instruction")  # fmt: skip
+        f.fault(IllegalProgram, message, thread, ref=str(NEGATIVE_STORE))
 
 
 # ---------------------------------------------------------------------- shared memory

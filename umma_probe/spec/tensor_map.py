@@ -28,10 +28,16 @@ RESTRICTIONS = documented("Restriction on Tensor Copy instructions")
 SWIZZLE_REF = documented("Swizzling Modes")
 INNER_START = Ref(
     "silicon-h200",
-    "tma-unaligned-start",
+    "tma.json",
     Evidence.MEASURED,
     "CUDA_ERROR_ILLEGAL_INSTRUCTION unless the innermost coordinate is a multiple of 16 bytes; Triton's issue 7385 "
     "found the same",
+)
+NEGATIVE_STORE = Ref(
+    "silicon-h200",
+    "tma.json",
+    Evidence.MEASURED,
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION for a store or reduction with a negative coordinate; loads take them",
 )
 REPLACE = documented("Data Movement and Conversion Instructions: tensormap.replace", "Table: encoding of new_val")
 GUIDE = Ref("cuda-guide", "Tensor Memory Access: swizzle patterns")

@@ -150,10 +150,27 @@ def test_tf32_is_rounded_on_its_way(word: int, expected: int) -> None:
     assert (outcome.shared[:32].view(np.uint32) == expected).all()
 
 
-def test_ftz_flushes_subnormals_and_keeps_their_sign() -> None:
-    tensor = np.array([[0x8000_0001, 0x007F_FFFF, 0x0080_0000, 0]], np.uint32)
-    outcome = run_on_model(Copy("load_2d", tensor, _map(tensor, "f32_ftz", [4, 1]), (0, 0), tx_bytes=16))
-    np.testing.assert_array_equal(outcome.shared[:16].view(np.uint32), [0x8000_0000, 0, 0x0080_0000, 0])
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("f32_ftz", [0x8000_0001, 0x007F_FFFF, 0x0080_0000, 0x0040_0000]),
+        ("tf32_ftz", [0x8000_0000, 0x0080_0000, 0x0080_0000, 0x0040_0000]),
+    ],
+)
+def test_a_load_of_an_ftz_type_keeps_subnormals(dtype: str, expected: list[int]) -> None:
+    """As an H200 does; tf32 rounds them."""
+    tensor = np.array([[0x8000_0001, 0x007F_FFFF, 0x0080_0000, 0x0040_0000]], np.uint32)
+    outcome = run_on_model(Copy("load_2d", tensor, _map(tensor, dtype, [4, 1]), (0, 0), tx_bytes=16))
+    np.testing.assert_array_equal(outcome.shared[:16].view(np.uint32), expected)
+
+
+def test_a_reduction_of_an_ftz_type_flushes_operands_and_result() -> None:
+    """The words that an H200 gives."""
+    tensor = np.array([[0x0040_0000, 0x8040_0000, 0x0001_2000, 0x0080_0000]], np.uint32)
+    addend = np.array([[0x0000_0001, 0, 0x0001_2000, 0x8040_0000]], np.uint32)
+    shared = reference.in_shared(reference.as_rows(addend), "none", 0, 8192)
+    copy = Copy("reduce_add", tensor, _map(tensor, "f32_ftz", [4, 1]), (0, 0), shared=shared)
+    np.testing.assert_array_equal(run_on_model(copy).tensor.view(np.uint32), [0, 0, 0, 0x0080_0000])
 
 
 # ---------------------------------------------------------------------- packed types
@@ -280,11 +297,11 @@ def test_store_is_clipped_and_unswizzled(swizzle: str, policy: str) -> None:
     assert not outcome.launch.findings
 
 
-def test_store_with_negative_coordinates_is_reported() -> None:
+def test_store_with_negative_coordinates_is_an_illegal_instruction() -> None:
     tensor = np.zeros((8, 16), np.uint16)
     copy = Copy("store_2d", tensor, _map(tensor, "u16", [16, 4]), (0, -2), shared=np.ones(8192, np.uint8))
-    findings = run_on_model(copy).launch.findings
-    assert [rule for rule, _ in findings] == ["negative-store-coordinate"]
+    with pytest.raises(IllegalProgram, match=r"coordinates are \[0, -2\], must not be negative"):
+        run_on_model(copy)
 
 
 @pytest.mark.parametrize(
