@@ -230,7 +230,11 @@ def distance(opcode: str, silicon: Any, model: Any) -> dict[str, Any]:
             finite = [np.isfinite(x.view(real)) for x in (a, b)]
     both = finite[0] & finite[1]
     far = np.abs(ordered[0] - ordered[1])[both]
-    return {"max_ulp": int(far.max(initial=0)), "special_mismatches": int((~both & (a != b)).sum())}
+    extra = {}
+    if opcode.startswith(("sin", "cos", "lg2", "tanh")) and word is np.uint32:
+        apart = np.abs(a.view(real).astype(np.float64) - b.view(real))[both]
+        extra["max_abs_error"] = float(f"{apart.max(initial=0):.3g}")
+    return {"max_ulp": int(far.max(initial=0)), "special_mismatches": int((~both & (a != b)).sum()), **extra}
 
 
 def _ordered(words: Any) -> Any:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,14 @@ class _Measured:
     operand_sets: int = 0
     mismatches: int = 0
     max_ulp: int = 0
-    opcodes: list[str] = field(default_factory=list)
+    max_abs_error: float = 0.0
+
+    @property
+    def distance(self) -> str:
+        """How far an approximate result was off: absolutely where the bound is absolute, else in ulp."""
+        if self.max_abs_error:
+            return f"at most {self.max_abs_error:.2g}"
+        return f"at most {self.max_ulp} ulp"
 
 
 def instruction_rows() -> list[InstructionRow]:
@@ -95,7 +102,7 @@ def _operations() -> Iterator[Operation]:
 def _row(operation: Operation, measured: _Measured | None) -> InstructionRow:
     refs = tuple(str(ref) for ref in operation.refs)
     if operation.approximate:
-        seen = f"; at most {measured.max_ulp} ulp from {measured.where}" if measured and measured.forms else ""
+        seen = f"; {measured.distance} from {measured.where}" if measured and measured.forms else ""
         return InstructionRow(operation.pattern, "approximate", f"within {operation.approximate}{seen}", refs)
     if measured is not None and measured.forms:
         sets = f"{measured.forms} form{'s' if measured.forms > 1 else ''}, {measured.operand_sets} operand sets"
@@ -126,6 +133,7 @@ def _measurements() -> dict[str, _Measured]:
             row.operand_sets += entry["operand_sets"]
             row.mismatches += entry["mismatches"]
             row.max_ulp = max(row.max_ulp, entry.get("max_ulp", 0))
+            row.max_abs_error = max(row.max_abs_error, entry.get("max_abs_error", 0.0))
     return found
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.layouts.base import register_layout
-from umma_probe.spec.sources import assumed, documented
+from umma_probe.spec.sources import Evidence, Ref, documented
 from umma_probe.spec.tensor_map import GUIDE, SWIZZLE_REF, SWIZZLES
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ register_layout(
     documented("Tensors: Tiled Mode, Im2col mode"),
     SWIZZLE_REF,
     GUIDE,
-    assumed(
-        "Swizzling Modes",
-        "a row narrower than the swizzle span takes a whole span, as the programming guide's advice to allocate the "
-        "full swizzle width implies; a load of a 32-byte wide box with the 128-byte swizzle on sm_90 settles it",
+    Ref(
+        "silicon-h200",
+        "tma.json",
+        Evidence.MEASURED,
+        "a row narrower than the swizzle span takes a whole span; an im2col traversal stride starts again at the lower "
+        "corner of each row of pixels",
     ),
-    assumed("Im2col mode", "a traversal stride starts again at the lower corner of each row of pixels"),
 )
 
 
