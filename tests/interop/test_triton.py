@@ -39,6 +39,10 @@ KERNELS: dict[str, Make] = {
     "persistent": lambda folder: cases.matmul_persistent(
         folder, "f16", "f16", Tile(128, 64, 64), warp_specialize=True, flatten=True
     ),
+    # layouts and pairs that the kernel chooses: cta_group::2 with M = 256 and 128
+    "gluon-64-rows": lambda folder: cases.gluon_matmul(folder, "bf16", "f16", (64, 64, 64), block_m=64),
+    "gluon-pair-256": lambda folder: cases.gluon_matmul(folder, "e4m3", "f16", (256, 128, 128), pair=True, warps=8),
+    "gluon-pair-128": lambda folder: cases.gluon_matmul(folder, "f16", "f16", (128, 64, 64), pair=True, block_m=64),
     # exponentials and the online softmax; score and output in Tensor Memory
     "attention-64-causal": lambda folder: cases.attention(folder, "f16", 64, causal=True),
     "attention-128": lambda folder: cases.attention(folder, "bf16", 128, causal=False, warp_specialize=True),

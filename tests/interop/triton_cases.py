@@ -253,3 +253,30 @@ def _blocks(scale: NDArray[np.uint8]) -> NDArray[np.uint8]:
     rows, columns = scale.shape
     blocks = scale.reshape(rows // 128, 4, 32, columns // 4, 4).transpose(0, 3, 2, 1, 4)
     return np.ascontiguousarray(blocks.reshape(rows // 128, columns // 4, 512))
+
+
+def gluon_matmul(folder: Path, dtype: str, out: str, shape: tuple[int, int, int], *, pair: bool = False,
+                 block_m: int = 128, warps: int = 4) -> Path:  # fmt: skip
+    """C = A B^T of 2 x 1 tiles and two steps along K, each by one CTA or a pair; ``block_m`` rows of a CTA's block."""
+    import gluon_kernels
+    from triton.experimental.gluon.language import NVMMASharedLayout
+
+    tile_m, tile_n, tile_k = shape
+    m, n, k = 2 * tile_m, tile_n, 2 * tile_k
+    split = [[1, 0]] if pair else []
+    operand = NVMMASharedLayout(128, 8 * np.dtype(NUMPY_TYPES[dtype]).itemsize, 2, cga_layout=split)
+    result = NVMMASharedLayout(128, 8 * np.dtype(NUMPY_TYPES[out]).itemsize, 2, cga_layout=split)
+    word = TRITON_TYPES[dtype]
+    types = {"a": f"tensordesc<{word}[{tile_m}, {tile_k}],{operand!r}>",
+             "b": f"tensordesc<{word}[{tile_n}, {tile_k}],{operand!r}>",
+             "c": f"tensordesc<{TRITON_TYPES[out]}[{tile_m}, {tile_n}],{result!r}>", "k": "i32"}  # fmt: skip
+    constants = {"BM": tile_m, "BN": tile_n, "BK": tile_k, "BLOCK_M": block_m, "CTAS": 1 + pair}
+    built = build(gluon_kernels.matmul_pair, types, constants, num_warps=warps, num_ctas=1 + pair)
+    a, b = _operands(m, n, k, dtype)
+    case = built.case(folder, f"gluon_{dtype}", (2, 1, 1))
+    for index, (name, type_, values) in enumerate((("A", dtype, a), ("B", dtype, b), ("C", out, (m, n)))):
+        case.buffer(name, type_, values)
+        built.descriptor(case, index, name, type_, values if isinstance(values, tuple) else values.shape)
+    case.scalar(k, "u32")
+    case.expects("C", a @ b.T)
+    return built.finish(case)
