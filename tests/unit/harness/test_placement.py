@@ -44,8 +44,8 @@ def test_every_operand_starts_on_a_pattern(rows: int, swizzle: Swizzle) -> None:
 def test_struct_is_what_the_kernel_declares() -> None:
     placed = place_operand("f16", "bf16", 128, 1, "k", Swizzle.B128)
     data = placed.struct(2048)
-    assert len(data) == 32
-    desc, smem, rows, tile_k, lbo, sbo, panel = struct.unpack("<Q6I", data)
-    assert (smem, rows, tile_k, lbo, sbo, panel) == (2048, 128, 16, 16, 1024, 16384)
+    assert len(data) == 40
+    desc, smem, rows, tile_k, lbo, sbo, panel, phase, unused = struct.unpack("<Q8I", data)
+    assert (smem, rows, tile_k, lbo, sbo, panel, phase, unused) == (2048, 128, 16, 16, 1024, 16384, 0, 0)
     # SBO in 16-byte units at bit 32, the constant at bit 46, 128B swizzle (2) at bit 61
     assert desc == (1 << 16) | (64 << 32) | (1 << 46) | (2 << 61)
