@@ -12,6 +12,7 @@ from umma_probe.harness.occupancy import NOWHERE
 from umma_probe.harness.suite import passed
 from umma_probe.record.schema import CellState
 from umma_probe.record.sets import format_set
+from umma_probe.spec.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,12 +29,12 @@ _LISTED = 16
 def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     """See ``Suite.prepare``."""
     case = GemmCase.of(
-        m=params["m"], n=params["n"], k=params["k"], kind=params["kind"], a_type=params["type"] or "",
+        m=params["m"], n=params["n"], k=params["k"] or KINDS[params["kind"]].k_dense, kind=params["kind"], a_type=params["type"] or "",
         swizzle=params["swizzle"], ws=params["ws"], lane=params["taddr_lane"], column=params["taddr_column"],
         readback=params["readback"],
     )  # fmt: skip
     plan = plan_of(case, case.recipe(), None, params["inject"], arch, seed)
-    filled = {**params, "type": case.a_type, "idesc": f"{plan.clean.idesc:#010x}"}
+    filled = {**params, "k": case.k, "type": case.a_type, "idesc": f"{plan.clean.idesc:#010x}"}
     return experiment(plan, filled, list(case.problems(arch)), _search)
 
 
