@@ -29,8 +29,9 @@ _LISTED = 16
 def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     """See ``Suite.prepare``."""
     case = GemmCase.of(
-        m=params["m"], n=params["n"], k=params["k"] or KINDS[params["kind"]].k_dense, kind=params["kind"], a_type=params["type"] or "",
-        swizzle=params["swizzle"], ws=params["ws"], lane=params["taddr_lane"], column=params["taddr_column"],
+        m=params["m"], n=params["n"], k=params["k"] or KINDS[params["kind"]].k_dense, kind=params["kind"],
+        a_type=params["type"] or "", swizzle=params["swizzle"], ws=params["ws"],
+        lane=params["taddr_lane"], column=params["taddr_column"],
         readback=params["readback"],
     )  # fmt: skip
     plan = plan_of(case, case.recipe(), None, params["inject"], arch, seed)
