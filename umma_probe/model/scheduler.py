@@ -134,7 +134,9 @@ class Scheduler:
         engine, watch = self.launch.engine, self._watch
         engine.tick()
         if not self._ready:
-            self._unblock(spinning=False)
+            # with every thread gone, the tick may have completed the last operation in flight
+            if self.parked or self.joining or len(engine):
+                self._unblock(spinning=False)
             return
         self._turn(self._choose())
         if watch.idle() and not engine.complete_one():

@@ -209,6 +209,19 @@ extern "C" __global__ void k(unsigned* out) {
 }"""
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_threads_may_exit_with_copies_in_flight(seed):
+    source = """
+    extern "C" __global__ void k(unsigned* out) {
+        __shared__ unsigned tile[32];
+        unsigned to = (unsigned)__cvta_generic_to_shared(&tile[threadIdx.x]);
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(out + threadIdx.x) : "memory");
+        out[32 + threadIdx.x] = 5;
+    }"""
+    out = run_cu(source, np.zeros(64, np.uint32), policy=f"random:{seed}")
+    assert set(out.words[32:].tolist()) == {5}
+
+
 def test_grids_and_blocks_of_three_dimensions():
     out = run_cu(COORDINATES, np.zeros(3 * 2 * 2 * 40, np.uint32), grid=(3, 2, 2), block=(5, 4, 2))
     z, y, x, tz, ty, tx = np.meshgrid(*(np.arange(n) for n in (2, 2, 3, 2, 4, 5)), indexing="ij")
