@@ -10,6 +10,7 @@ import pytest
 from interop_case import CaseFile, small_integers
 
 from umma_probe.harness.launch_case.report import exec_case
+from umma_probe.model.trace import Trace
 
 KERNELS = Path(__file__).parent / "kernels"
 POLICIES = ["eager", "lazy", "random:1", "random:2", "random:3"]
@@ -152,3 +153,18 @@ def test_a_tma_reduction_from_several_ctas(tmp_path: Path) -> None:
     case.pointer("parts")
     case.expects("out", parts.sum(0) + 1)
     _passes(case)
+
+
+def test_equal_stores_of_a_warp_are_one(tmp_path: Path) -> None:
+    values = small_integers(9, (8, 32), 99)
+    case = _case(tmp_path, "whole_warp_store", (1, 1, 1), 64)
+    case.buffer("out", "f32", (8, 32))
+    case.buffer("in", "f32", values)
+    case.tensor_map("map", "out", dtype="f32", rank=2, global_dim=[32, 8], global_strides=[128], box_dim=[32, 8])
+    case.args.append({"tensor_map": "map"})
+    case.pointer("in")
+    case.expects("out", values)
+    _passes(case)
+    trace = Trace()
+    exec_case(case.write(), target="model", policy="lazy", trace=trace)
+    assert [row.operation for row in trace.rows] == ["bulk.read", "bulk.write"]

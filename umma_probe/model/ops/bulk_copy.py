@@ -28,7 +28,7 @@ from umma_probe.model.values import TYPES
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from umma_probe.model.decode import Executor
     from umma_probe.model.launch import Launch
@@ -300,7 +300,7 @@ def _bind_to_global(ops: Operands, combine: Callable[[Array, Array], Array], byt
     def run(f: Frame) -> None:
         masks = [None] * f.count if byte_mask is None else f.regs[byte_mask][f.sel].tolist()
         for (source, target), thread, mask in zip(operands.spans(f), f.threads.tolist(), masks, strict=True):
-            submit_store(f.launch, thread, source.read, _writer(f.launch, target, combine, mask))
+            submit_store(f.launch, (thread,), source.read, _writer(f.launch, target, combine, mask))
 
     return run
 
@@ -324,18 +324,19 @@ def _writer(
 
 
 def submit_store(
-    launch: Launch, thread: int, read: Callable[[Frame], Any], write: Callable[[Any], None], kind: str = KIND
+    launch: Launch, threads: Sequence[int], read: Callable[[Frame], Any], write: Callable[[Any], None]
 ) -> None:
-    """A store of the async proxy in the thread's bulk group: it reads its source first and writes later."""
+    """A store of the async proxy in the bulk group of each of the threads: it reads its source first, writes later."""
     held: list[Any] = []
+    thread = threads[0]
 
     def read_effect() -> None:
         held.append(read(Frame(launch, launch.regs, slice(thread, thread + 1))))
 
     slot = thread // launch.cta_threads
-    read_op = AsyncOp(f"{kind}.read", launch.pc, slot, thread, read_effect)
-    write_op = AsyncOp(f"{kind}.write", launch.pc, slot, thread, lambda: write(held.pop()), after=(read_op,))
-    launch.bulk_groups.add((thread,), Transfer(read_op, write_op))
+    read_op = AsyncOp(f"{KIND}.read", launch.pc, slot, thread, read_effect)
+    write_op = AsyncOp(f"{KIND}.write", launch.pc, slot, thread, lambda: write(held.pop()), after=(read_op,))
+    launch.bulk_groups.add(threads, Transfer(read_op, write_op))
     launch.engine.submit(read_op)
     launch.engine.submit(write_op)
 

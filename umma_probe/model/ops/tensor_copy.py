@@ -178,8 +178,14 @@ def _bind_store(ops: Operands, dim: int, mode: Access | None, hint: str | None, 
 
     def run(f: Frame) -> None:
         places = f.launch.memory.shared_offsets(f, "shared", source.resolve(f), 1).tolist()
+        alike: dict[tuple[int, int, BoxAccess], list[int]] = {}
         for place, thread, access in zip(places, f.threads.tolist(), box.of(f), strict=True):
-            submit_store(f.launch, thread, *store_effects(f, access, place, thread, operator))
+            # whole warps issue stores (CUTLASS's epilogues do): equal copies of equal lanes happen at once, as one.
+            # Not so reductions, of which each counts.
+            who = thread if operator is not None else thread // 32
+            alike.setdefault((who, place, access), []).append(thread)
+        for (_, place, access), threads in alike.items():
+            submit_store(f.launch, threads, *store_effects(f, access, place, threads[0], operator))
 
     return run
 
