@@ -77,3 +77,26 @@ def test_machine_that_ignores_the_swizzle(monkeypatch: pytest.MonkeyPatch) -> No
 def test_base_offset_is_an_open_question() -> None:
     report = run("smem-desc-map", base_offset=1)
     assert report.verdict == "undecided"
+
+
+def test_target_on_which_the_base_offset_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = operand_fetch.operand_byte_addresses
+    monkeypatch.setattr(
+        operand_fetch, "operand_byte_addresses", lambda desc, *rest: original(replace(desc, base_offset=0), *rest)
+    )
+    report = run("smem-desc-map", base_offset=2)
+    passes(report)
+    assert "base-offset" in {check.name for check in report.checks}
+
+
+def test_target_on_which_the_base_offset_moves_the_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = operand_fetch.operand_byte_addresses
+
+    def moved(desc: SmemDescriptor, *rest: object) -> object:
+        return original(replace(desc, base_offset=0, start_bytes=desc.start_bytes + 128 * desc.base_offset), *rest)
+
+    monkeypatch.setattr(operand_fetch, "operand_byte_addresses", moved)
+    report = run("smem-desc-map", base_offset=1)
+    assert failed(report) == {"base-offset"}
+    (check,) = [check for check in report.checks if check.name == "base-offset"]
+    assert check.message.startswith("rows begin at bytes 144, 288")

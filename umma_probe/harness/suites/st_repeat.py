@@ -105,6 +105,7 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
             )
         ],
         judge=lambda outputs: judge(case, outputs),
+        findings=("st-16x256b-second-use",),
     )
 
 

@@ -154,6 +154,7 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
         defines={"KIND": case.kind, "A_BITS": bits, "B_BITS": bits},
         launches=[_launch(case, coded, idesc) for coded in passes],
         judge=lambda outputs: judge(case, passes, outputs),
+        findings=("conflict-zero-mask-spans",),
     )
 
 
