@@ -11,6 +11,9 @@ from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 
+# the real NVRTC binding looks into the driver's module when it is imported, so it must come before any stand-in
+import cuda.bindings.nvrtc  # noqa: F401
+
 
 class Status(IntEnum):
     CUDA_SUCCESS = 0
