@@ -82,6 +82,8 @@ class _Measured:
         """How far an approximate result was off: absolutely where the bound is absolute, else in ulp."""
         if self.max_abs_error:
             return f"at most {self.max_abs_error:.2g}"
+        if self.max_ulp >= 1 << 32:
+            return f"at most {self.max_ulp >> 32} unit of the upper word"
         return f"at most {self.max_ulp} ulp"
 
 

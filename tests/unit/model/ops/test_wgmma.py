@@ -1,4 +1,4 @@
-"""wgmma on the model: fragments against the figures of the PTX ISA, products against NumPy, and what a kernel may not do."""
+"""wgmma on the model: fragments against the figures of the PTX ISA, products against NumPy, illegal twins."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_two_warps_are_no_warpgroup() -> None:
 
 
 def test_blackwell_has_no_wgmma() -> None:
-    with pytest.raises(IllegalProgram, match="sm_100a .* has no wgmma"):
+    with pytest.raises(IllegalProgram, match=r"sm_100a .* has no wgmma"):
         run(kernel(OPCODE, 8, TAIL, arch="sm_100a"), *_any(), arch="sm_100a")
 
 
