@@ -106,7 +106,10 @@ def test_illegal_values_are_encoded_with_exit_code_1(run_json):
     ("args", "says"),
     [
         (["--kind", "f16", "--a", "bf16", "--m", "128", "--n", "20"], "n is 20"),
-        (["--kind", "f16", "--a", "bf16", "--m", "1024", "--n", "64"], "m is 64, must fit 5 bits"),
+        (
+            ["--kind", "f16", "--a", "bf16", "--m", "1024", "--n", "64"],
+            "m is 1024, must fit 5 bits in units of 16 (0 to 496)",
+        ),
         (["--kind", "mxf4", "--a", "e2m1", "--m", "64", "--n", "64"], "multiple of 128"),
         (["--kind", "f16", "--a", "bf61", "--m", "128", "--n", "64"], "did you mean bf16"),
         (["--kind", "mxf4nvf4", "--a", "e2m1", "--m", "128", "--n", "64"], "--scale is missing"),

@@ -10,7 +10,7 @@ import pytest
 from umma_probe.backends.base import LaunchOutcome, Note
 from umma_probe.cli.main import run
 from umma_probe.errors import CompileError, Deadlock, DeviceError, DeviceUnavailable, NotModelled
-from umma_probe.harness import reporting
+from umma_probe.gpu import nvrtc
 from umma_probe.harness import run as runner
 
 
@@ -53,10 +53,12 @@ def test_into_a_file(cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["tmem-layuot"], ["unknown probe 'tmem-layuot'; did you mean tmem-layout?"]),
+        (["tmem-layuot"], ["unknown probe 'tmem-layuot'; did you mean tmem-layout"]),
         (["tmem-layout", "--m", "96"], ["M is 96, must be 64 or 128", "source: PTX ISA", "--force"]),
         (["tmem-layout", "--n", "12"], ["N is 12, must be 8 to 256 in steps of 8", "source: PTX ISA"]),
         (["tmem-layout", "--n", "12", "--m", "96"], ["M is 96", "also: N is 12"]),
+        (["tmem-layout", "--m", "-128", "--force"], ["m is -128, must be 0 to 496"]),
+        (["qk-gemm", "--keys", str(10**30)], [f"keys is {10**30}, must be 0 to 504"]),
         (["tmem-layout", "--a-type", "e4m3"], ["a_type is e4m3, must be f16 or bf16"]),
         (["tmem-layout", "--k-tiles", "99"], ["k-tiles is 99, must be 1 to 8"]),
         (["tmem-layout", "--readback", "16x256b.x64"], ["at most 128"]),
@@ -78,7 +80,7 @@ def test_no_nvrtc_is_exit_3(cli, monkeypatch) -> None:
     def absent() -> None:
         raise DeviceUnavailable("NVRTC: libnvrtc cannot be loaded", hint="pip install it")
 
-    monkeypatch.setattr(reporting, "nvrtc_version", absent)
+    monkeypatch.setattr(nvrtc, "load_nvrtc", absent)
     code, out, err = cli("run", "tmem-layout", "--target", "model")
     assert (code, out) == (3, "")
     assert "libnvrtc" in err

@@ -34,7 +34,7 @@ class HexInteger(click.ParamType):  # type: ignore[type-arg]  # generic in newer
         try:
             return int(str(value), 0)
         except ValueError:
-            self.fail(f"'{value}' is not an integer such as 1024 or 0x400", param, ctx)
+            self.fail(f"'{value}' is not an integer such as 1024, or 0x400 in hexadecimal", param, ctx)
 
 
 def field_rows(layout: BitLayout, word: int, meanings: Mapping[str, str]) -> list[tuple[str, str, int, str]]:

@@ -74,11 +74,11 @@ class Policy:
 
         :raises ConfigError: anything else.
         """
+        if text in ("eager", "lazy", "random"):
+            return cls(text)
         name, _, seed = text.partition(":")
-        if name in ("eager", "lazy") and not seed:
-            return cls(name)
-        if name == "random" and (seed.isdigit() or not seed):
-            return cls(name, int(seed or 0))
+        if name == "random" and seed.isascii() and seed.isdecimal():
+            return cls(name, int(seed))
         raise ConfigError(f"policy is '{text}', must be eager, lazy or random:SEED")
 
     def __str__(self) -> str:

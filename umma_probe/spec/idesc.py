@@ -186,8 +186,8 @@ def encode_idesc(
     values: dict[str, int] = {
         "a_type": _operand_code(row, "a_type", a_type),
         "b_type": _operand_code(row, "b_type", b_type),
-        "m": _units("m", m, m_unit(row.family), force),
-        "n": _units("n", n, N_UNIT, force),
+        "m": _units(layout["m"], m, m_unit(row.family), force),
+        "n": _units(layout["n"], n, N_UNIT, force),
         "a_major": _code("a_major", a_major, MAJORS),
         "b_major": _code("b_major", b_major, MAJORS),
         "negate_a": int(negate_a),
@@ -260,9 +260,13 @@ def _scale_code(row: MmaKind, scale_type: str | None) -> int:
     return SCALE_CODES[_known("scale_type", scale_type, SCALE_CODES)]
 
 
-def _units(field: str, value: int, unit: int, force: bool) -> int:
-    if (value % unit or value < 0) and not force:
-        raise ConfigError(f"{field} is {value}, must be a multiple of {unit}: the field counts in units of {unit}")
+def _units(field: BitField, value: int, unit: int, force: bool) -> int:
+    if value % unit and not force:
+        raise ConfigError(f"{field.name} is {value}, must be a multiple of {unit}: the field counts in units of {unit}")
+    if not 0 <= value // unit <= field.limit and not force:
+        raise ConfigError(
+            f"{field.name} is {value}, must fit {field.width} bits in units of {unit} (0 to {field.limit * unit})"
+        )
     return value // unit
 
 

@@ -110,7 +110,7 @@ def test_policy_names(text, name, seed):
     assert str(policy) == (f"random:{seed}" if name == "random" else name)
 
 
-@pytest.mark.parametrize("text", ["", "fast", "random:x", "eager:1"])
+@pytest.mark.parametrize("text", ["", "fast", "random:x", "random:", "random:-3", "random:²", "eager:1", "eager:"])
 def test_wrong_policy_names(text):
     with pytest.raises(ConfigError, match=r"must be eager, lazy or random:SEED"):
         Policy.parse(text)
