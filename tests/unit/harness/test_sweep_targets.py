@@ -78,3 +78,14 @@ def test_the_key_tells_targets_apart() -> None:
 def test_refusals(target: str, arch: str, machine: Environment, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         plan_targets(target, arch, machine)
+
+
+def test_probes_of_wgmma_take_sm_90_and_others_any_gpu() -> None:
+    two = _machine(H200, replace(H200, uuid="v"))
+    plan = plan_targets("cuda:all", environment=two, needs=["wgmma"])
+    assert (plan.workers, plan.arch, plan.uuids) == (("cuda:0", "cuda:1"), "sm_90a", ("u", "v"))
+    on_model = plan_targets("auto", environment=_machine(B200), needs=["wgmma"])
+    assert (on_model.on_model, on_model.arch, on_model.reason) == (True, "sm_90a", "GPU 0 is sm_100, not sm_90a")
+    assert plan_targets("cuda", environment=_machine(H200), needs=[]).arch == "sm_90a"
+    with pytest.raises(ConfigError, match="no GPU has both"):
+        plan_targets("cuda", environment=two, needs=["wgmma", "tmem"])
