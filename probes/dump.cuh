@@ -86,8 +86,9 @@ template <class Shape, int R>
 DEVICE void dump_registers(u32 tmem, u32* out, u32 first_column = 0, u32 lane_step = 16) {
   constexpr u32 columns = 32 * R / Shape::lanes, halves = 32 / Shape::lanes;
   const u32 warp_lane = threadIdx.x / WARP * WARP;
+  // The end is no constant to the assembler, which would else unroll in spite of the pragma, and spill.
 #pragma unroll 1
-  for (u32 i = 0; i < TMEM_COLUMNS / columns * halves; ++i) {
+  for (u32 i = 0; i * blockDim.x < TMEM_COLUMNS / columns * halves * TMEM_LANES; ++i) {
     u32 registers[R];
     const u32 column = min(i / halves * columns + first_column, TMEM_COLUMNS - columns);
     const u32 taddr = tmem + tmem_address(warp_lane + i % halves * lane_step, column);
