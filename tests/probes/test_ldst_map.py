@@ -27,7 +27,7 @@ def test_policies_and_columns(policy: str) -> None:
 
 def test_unpack_notes_what_becomes_of_the_upper_halves() -> None:
     report = run("ldst-map", shape="32x32b", num=2, pack=True)
-    assert any("upper halves of its cells zero" in note for note in report.notes)
+    assert [check.actual for check in report.checks if check.name == "upper-halves"] == ["zero"]
 
 
 def test_machine_with_two_lanes_swapped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from probe_runs import POLICIES, failed, passes, run
 from umma_probe.errors import ConfigError
 from umma_probe.harness.suites import sf_map as suite
 from umma_probe.model import scale_fetch
+from umma_probe.record.schema import Report
 
 CASES = [
     {"kind": "mxf8f6f4", "sfa_id": 3, "sfb_id": 1},
@@ -18,11 +19,15 @@ CASES = [
 ]
 
 
+def copies(report: Report) -> list[str]:
+    return [check.actual for check in report.checks if check.name.endswith("-copies")]
+
+
 @pytest.mark.parametrize("params", CASES, ids=str)
 def test_kinds(params: dict[str, object]) -> None:
     report = run("sf-map", n=8, **params)
     passes(report)
-    assert report.notes == [f"scales of {name}: each partition reads its own copy" for name in "AB"]
+    assert copies(report) == ["each partition its own"] * 2
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -59,7 +64,7 @@ def test_machine_in_which_all_partitions_read_one_copy(monkeypatch: pytest.Monke
     )
     report = run("sf-map", n=8)
     passes(report)
-    assert report.notes[0] == "scales of A: not every partition reads its own copy"
+    assert copies(report) == ["not each partition its own"] * 2
 
 
 def test_wrong_document(monkeypatch: pytest.MonkeyPatch) -> None:

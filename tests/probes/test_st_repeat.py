@@ -1,10 +1,11 @@
 """``st-repeat`` on the model: repeated stores land, and a machine that loses or reorders them is found out."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from probe_runs import POLICIES, failed, passes, run
+from probe_runs import POLICIES, edited_kernel, failed, passes, run
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness.suites import st_repeat as suite
@@ -19,9 +20,14 @@ def test_side_by_side(shape: str, num: int, policy: str) -> None:
 
 @pytest.mark.parametrize("wait", ["each", "end"])
 def test_to_the_same_cells(wait: str) -> None:
-    report = run("st-repeat", place="same", wait=wait, policy="lazy", column=40)
-    passes(report)
-    assert bool(report.notes) == (wait == "end")
+    passes(run("st-repeat", place="same", wait=wait, policy="lazy", column=40))
+
+
+def test_order_that_no_document_gives_is_undecided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel stores in the opposite order: an earlier number is left."""
+    with edited_kernel("(i + 1) << 12", "(count - i) << 12", tmp_path, monkeypatch):
+        assert run("st-repeat", place="same", wait="end").verdict == "undecided"
+        assert failed(run("st-repeat", place="same", wait="each")) == {"order"}
 
 
 @pytest.mark.parametrize("shape", ["16x64b", "16x128b", "16x32bx2"])

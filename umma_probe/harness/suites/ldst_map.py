@@ -17,7 +17,7 @@ from umma_probe.errors import ConfigError
 from umma_probe.harness.fills import sentinel_words
 from umma_probe.harness.occupancy import place
 from umma_probe.harness.readback import THREADS, WARPS, Readback
-from umma_probe.harness.suite import Experiment, Judgement, LaunchPlan, Output, Outputs, passed
+from umma_probe.harness.suite import Experiment, Judgement, LaunchPlan, Output, Outputs, noted, passed
 from umma_probe.harness.wording import counted
 from umma_probe.layouts.tmem_ldst import LdStMap, LdStShape, LdStSpec, ldst_map, parse
 from umma_probe.record.schema import Check
@@ -113,9 +113,7 @@ def judge(case: LdStCase, outputs: Sequence[Outputs]) -> Judgement:
     """Both directions against the documents."""
     (output,) = outputs
     stored = _READBACK.words(output["stored"])
-    notes: list[str] = []
-    checks = [*_store_checks(case, stored, notes), *_load_checks(case, output["loaded"])]
-    return Judgement(checks=checks, notes=notes)
+    return Judgement([*_store_checks(case, stored), *_load_checks(case, output["loaded"])])
 
 
 # ------------------------------------------------------------------------------------------------------------- stores
@@ -128,8 +126,8 @@ def _names(case: LdStCase, high: int) -> Array:
     return names
 
 
-def _store_checks(case: LdStCase, stored: Array, notes: list[str]) -> Iterator[Check]:
-    """What lies in every half of every cell; where ``.unpack::16b`` leaves upper halves open, they are noted."""
+def _store_checks(case: LdStCase, stored: Array) -> Iterator[Check]:
+    """What lies in every half of every cell; where ``.unpack::16b`` leaves upper halves open, those are noted."""
     sentinel = sentinel_words()
     expected = sentinel.copy()
     known = np.full(expected.shape, 0xFFFFFFFF, np.uint32)
@@ -138,7 +136,7 @@ def _store_checks(case: LdStCase, stored: Array, notes: list[str]) -> Iterator[C
             cells = case.cells(bool(high))
             expected[cells] = _names(case, high)
             known[cells] = _LOW
-        notes.append(_upper_halves(stored[known == _LOW], sentinel[known == _LOW]))
+        yield noted("upper-halves", _upper_halves(stored[known == _LOW], sentinel[known == _LOW]))
     else:
         expected[case.cells(False)] = _names(case, 1) << 16 | _names(case, 0)
     wrong = (stored ^ expected) & known != 0
@@ -152,12 +150,8 @@ def _store_checks(case: LdStCase, stored: Array, notes: list[str]) -> Iterator[C
 def _upper_halves(words: Array, sentinel: Array) -> str:
     upper = words >> 16
     if not upper.any():
-        state = "zero"
-    elif (upper == sentinel >> 16).all():
-        state = "as they were"
-    else:
-        state = "neither zero nor as they were"
-    return f"tcgen05.st with .unpack::16b left the upper halves of its cells {state} (no document says)"
+        return "zero"
+    return "kept" if (upper == sentinel >> 16).all() else "neither zero nor kept"
 
 
 def _first_stored(stored: Array, expected: Array, wrong: Array) -> str:

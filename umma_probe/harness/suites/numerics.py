@@ -17,7 +17,7 @@ import numpy as np
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness.number_draws import DATA
-from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, passed
+from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, noted, passed
 from umma_probe.harness.wording import counted
 from umma_probe.layouts.scale_factors import ScaleOperand, scale_factor_map
 from umma_probe.layouts.smem_operand import bit_of_row
@@ -292,9 +292,9 @@ def judge(form: Form, numbers: Sequence[Numbers], arch: str, outputs: Sequence[O
                              counted(differs.sum(), "word") + " otherwise",
                              _first(form, entry, found, expected, differs)))  # fmt: skip
         checks += _silicon_check(entry, found)
-    notes = [_upper_halves(outputs)] if form.d_type == "f16" else []
-    metrics = {"dot_products": float(total), "differing_words": float(wrong)}
-    return Judgement(checks, metrics=metrics, notes=notes)
+    if form.d_type == "f16":
+        checks.append(noted("upper-halves", _upper_halves(outputs)))
+    return Judgement(checks, metrics={"dot_products": float(total), "differing_words": float(wrong)})
 
 
 def _silicon_check(numbers: Numbers, found: Array) -> Iterator[Check]:
@@ -334,5 +334,4 @@ def _first(form: Form, numbers: Numbers, found: Array, expected: Array, differs:
 
 def _upper_halves(outputs: Sequence[Outputs]) -> str:
     upper = np.concatenate([output["d"].ravel() for output in outputs]) & np.uint32(0xFFFF0000)
-    state = "zero" if not upper.any() else "as they were" if (upper == _UPPER_MARK).all() else "neither zero nor kept"
-    return f"the MMA left the upper halves of F16 results {state} (no document says)"
+    return "zero" if not upper.any() else "kept" if (upper == _UPPER_MARK).all() else "neither zero nor kept"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import ConfigError
-from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, passed
+from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, noted, passed
 from umma_probe.harness.wording import counted
 from umma_probe.layouts.scale_factors import ScaleFactorMap, ScaleOperand, scale_factor_map
 from umma_probe.record.schema import Check
@@ -155,13 +155,9 @@ def judge(case: ScaleCase, outputs: Sequence[Outputs]) -> Judgement:
     """The recovered place of every scale against the documents."""
     (output,) = outputs
     found = recover(case, output["d"])
-    notes: list[str] = []
-    checks = [
-        check
-        for operand, name in enumerate("ab")
-        for check in _checks(case, name, found[operand], case.maps[operand], notes)
-    ]
-    return Judgement(checks=checks, notes=notes)
+    return Judgement(
+        [check for index, name in enumerate("ab") for check in _checks(case, name, found[index], case.maps[index])]
+    )
 
 
 def recover(case: ScaleCase, d: Array) -> Array:
@@ -175,7 +171,7 @@ def recover(case: ScaleCase, d: Array) -> Array:
     return np.where(known, (whole << shifts).sum(axis=1), _NOWHERE)
 
 
-def _checks(case: ScaleCase, name: str, found: Array, documented: ScaleFactorMap, notes: list[str]) -> Iterator[Check]:
+def _checks(case: ScaleCase, name: str, found: Array, documented: ScaleFactorMap) -> Iterator[Check]:
     """``found`` is (elements, M, N)."""
     nowhere = found == _NOWHERE
     yield passed(f"sf{name}-found", not nowhere.any(), "every element names its scale",
@@ -189,8 +185,7 @@ def _checks(case: ScaleCase, name: str, found: Array, documented: ScaleFactorMap
     yield passed(f"sf{name}-place", not wrong.any(), "as documented", counted(wrong.sum(), "element") + " elsewhere",
                  _first(case, found, wrong, documented, name))  # fmt: skip
     own = lane // _PARTITION == np.arange(TMEM_LANES)[None, :, None] // _PARTITION
-    copies = "each partition reads its own copy" if own[~nowhere].all() else "not every partition reads its own copy"
-    notes.append(f"scales of {name.upper()}: {copies}")
+    yield noted(f"sf{name}-copies", "each partition its own" if own[~nowhere].all() else "not each partition its own")
 
 
 def _first(case: ScaleCase, found: Array, wrong: Array, documented: ScaleFactorMap, name: str) -> str:
