@@ -107,7 +107,7 @@ def test_json_and_a_struct_with_a_pointer_inside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("entry: saxpy", "entry: saxpi", ["saxpi", "saxpy"]),
+        ("entry: saxpy", "entry: saxpi", ["saxpi", "saxpy", "case.yaml:3:8"]),
         ("source: saxpy.cu", "source: nothere.cu", ["source", "no such file"]),
         ("grid: [2]", "gird: [2]", ["gird", "grid"]),
         ("dtype: f32, shape: [100], init: arange", "dtype: f23, shape: [100], init: arange", ["f23", "f32"]),
@@ -118,13 +118,24 @@ def test_json_and_a_struct_with_a_pointer_inside(tmp_path: Path) -> None:
         ('"2 * x + y"', '"2 * q + y"', ["q"]),
         ('"2 * x + y"', "\"__import__('os').getcwd()\"", ["getcwd", "unknown"]),
         ('"2 * x + y"', '"x[:5]"', ["shape"]),
-        ("block: [64, 1, 1]", "block: [4096, 1, 1]", ["4096", "1024"]),
+        ("block: [64, 1, 1]", "block: [4096, 1, 1]", ["4096", "1024", "case.yaml"]),
+        ("init: arange", "init: {random_int: [3, -3]}", ["[3, -3]", "[lowest, highest]", "case.yaml:7"]),
+        ("init: arange", "init: {random_int: [0, 9223372036854775808]}", ["within 64 bits"]),
+        ("init: arange", "init: {random_int: [0, 1], seed: -1}", ["seed of at least 0"]),
+        ("{value: 100, dtype: u32}", "{value: 1.5, dtype: u32}", ["1.5", "must be a whole number for u32"]),
+        ("{value: 100, dtype: u32}", "{value: .nan, dtype: u32}", ["must be a whole number for u32"]),
+        ("{value: 100, dtype: u32}", "{value: .inf, dtype: u32}", ["must be a whole number for u32"]),
+        ("shape: [100], init: arange", "shape: [99999999999, 99999999]", ["must have at most 2**40 elements"]),
+        ("init: arange", "init: {file: case.npy}", ["case.npy is no .npy array"]),
+        ('"2 * x + y"', '"x * (1 / 0)"', ["division by zero", "case.yaml"]),
+        ("grid: [2]", "grid: [2]\ntimeout: 3", ["unknown key 'timeout'"]),
         ("init: arange", "init: {file: none.bin}", ["none.bin"]),
     ],
 )  # fmt: skip
 def test_mistakes_exit_2_and_say_what_was_expected(case: Path, old: str, new: str, words: list[str],
                                                    capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     _edit(case, old, new)
+    (case.parent / "case.npy").write_bytes(b"\x93NUMPY no array")
     assert _exit_code(["exec", str(case), "--target", "model"], debug=False) == 2
     message = capsys.readouterr().err
     for word in words:

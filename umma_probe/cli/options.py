@@ -31,8 +31,6 @@ _TARGET_OPTIONS = (
         metavar="eager|lazy|random:SEED",
         help="Model only: when asynchronous operations take effect.",
     ),
-    click.option("--seed", type=int, default=0, show_default=True, help="Of everything that is drawn at random."),
-    click.option("--force", is_flag=True, help="Run what the documents forbid."),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
@@ -42,13 +40,24 @@ _TARGET_OPTIONS = (
         help="After this a kernel counts as hanging.",
     ),
 )
+_PROBE_OPTIONS = (
+    click.option("--seed", type=int, default=0, show_default=True, help="Of everything that is drawn at random."),
+    click.option("--force", is_flag=True, help="Run what the documents forbid."),
+)
 
 
 def target_options(function: F) -> F:
-    """``--target``, ``--arch``, ``--policy``, ``--seed``, ``--force`` and ``--timeout``."""
+    """``--target``, ``--arch``, ``--policy`` and ``--timeout``: of everything that runs a kernel."""
     for option in reversed(_TARGET_OPTIONS):
         function = option(function)
     return function
+
+
+def probe_options(function: F) -> F:
+    """The target's options, ``--seed`` and ``--force``: of everything that runs a probe."""
+    for option in reversed(_PROBE_OPTIONS):
+        function = option(function)
+    return target_options(function)
 
 
 def probe_option(option: ProbeOption) -> click.Option:

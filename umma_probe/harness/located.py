@@ -33,6 +33,11 @@ class Faults:
         mark = None if node is None else node.start_mark
         self.messages.append((mark.line + 1, mark.column + 1, message) if mark else (1, 1, message))
 
+    def where(self, node: yaml.Node) -> Where:
+        """The place of a node, for what shows only later."""
+        line, column = node.start_mark.line + 1, node.start_mark.column + 1
+        return Where(self.file, line, column, self.lines[line - 1] if line <= len(self.lines) else "")
+
     def raise_all(self) -> None:
         """Raise if there is any mistake.
 

@@ -36,8 +36,6 @@ def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, 
     from umma_probe.harness.reporting import exit_code
     from umma_probe.model.trace import Trace
 
-    options.pop("force")
-    options.pop("seed")
     trace = Trace() if trace_file is not None else None
     report, result, device = cases.exec_case(case_file, trace=trace, **options)
     if trace is not None and trace_file is not None:

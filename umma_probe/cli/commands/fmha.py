@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from umma_probe.cli.console import view_of
-from umma_probe.cli.options import probe_option, target_options
+from umma_probe.cli.options import probe_option, probe_options
 from umma_probe.cli.output import Output, format_options
 from umma_probe.errors import ExitCode
 from umma_probe.harness.manifest import load_probe
@@ -16,7 +16,7 @@ from umma_probe.report.formats import FORMATS, render
 _CONTRACT = load_probe("fmha")
 
 
-@target_options
+@probe_options
 @click.option("--explain", is_flag=True, help="Show the Tensor Memory and shared-memory budgets; run nothing.")
 @format_options(*FORMATS)
 def _fmha(output: Output, explain: bool, **options: Any) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from umma_probe.cli.console import view_of
-from umma_probe.cli.options import probe_option, target_options
+from umma_probe.cli.options import probe_option, probe_options
 from umma_probe.cli.output import Output, format_options
 from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.harness.manifest import load_probe, probe_names
@@ -46,7 +46,7 @@ class ProbeGroup(click.Group):
 def probe_command(contract: ProbeContract) -> click.Command:
     """The command of one probe: its own options first, then those of every run."""
 
-    @target_options
+    @probe_options
     @format_options(*FORMATS)
     def run(output: Output, **options: Any) -> int:
         return _run(contract, output, options)

@@ -69,8 +69,10 @@ def from_values(values: NDArray[Any], type_: CaseType) -> NDArray[np.uint8]:
     """
     if type_.format is None:
         info = np.iinfo(type_.word)
-        rounded = np.rint(np.asarray(values))
-        if rounded.size and (rounded.min() < info.min or rounded.max() > info.max):
+        # whole numbers stay as they are: a float64 does not hold all of 64 bits
+        given = np.asarray(values)
+        rounded = given if given.dtype.kind in "iu" else np.rint(given)
+        if rounded.size and not (rounded.min() >= info.min and rounded.max() <= info.max):
             raise ConfigError(f"values {rounded.min():g} to {rounded.max():g} do not fit {type_.name}")
         return np.frombuffer(np.ascontiguousarray(rounded.astype(type_.word)).tobytes(), np.uint8)
     words = _round_words(np.asarray(values, np.float64).reshape(-1), type_)

@@ -10,7 +10,7 @@ import numpy as np
 
 from umma_probe.backends.model import ModelDevice
 from umma_probe.backends.target import open_target
-from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError
+from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError, Where
 from umma_probe.harness.launch_case.run import CaseResult, run_case
 from umma_probe.harness.launch_case.schema import load_case
 from umma_probe.harness.reporting import add_notes, environment, fail_with, settle, target_record
@@ -63,7 +63,8 @@ def exec_case(
     start = time.perf_counter()
     try:
         result = run_case(device, case, timeout=timeout)
-    except (ConfigError, DeviceUnavailable, InternalError):
+    except (ConfigError, DeviceUnavailable, InternalError) as error:
+        error.where = error.where or Where(str(path))
         raise
     except UmmaProbeError as error:
         report.timing = Timing(run_s=round(time.perf_counter() - start, 4))

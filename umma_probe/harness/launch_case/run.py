@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from umma_probe.backends.base import Device, LaunchOutcome
+    from umma_probe.backends.base import Device, Kernel, LaunchOutcome, Module
     from umma_probe.harness.launch_case.schema import Argument, BufferSpec, Expectation, LaunchCase
 
 SENTINEL_BYTE = 0xA5
@@ -38,8 +38,15 @@ class CaseResult:
 def initial_bytes(spec: BufferSpec) -> NDArray[np.uint8]:
     """The bytes that a buffer starts with. The same seed gives the same bytes everywhere (NumPy's PCG64).
 
-    :raises ConfigError: a file has the wrong size.
+    :raises ConfigError: a file has the wrong size, or memory does not suffice.
     """
+    try:
+        return _initial_bytes(spec)
+    except MemoryError as error:
+        raise ConfigError(f"buffer {spec.name}: {spec.size_bytes} bytes are more than memory has") from error
+
+
+def _initial_bytes(spec: BufferSpec) -> NDArray[np.uint8]:
     init = spec.init
     match init.kind:
         case "zero":
@@ -86,7 +93,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
         module = device.load_ptx(text, str(case.source))
     else:
         module = device.compile(text, str(case.source), options=case.nvrtc_options, include_dirs=case.include_dirs)
-    kernel = module[case.entry]
+    kernel = _kernel(module, case)
     compile_s = time.perf_counter() - start
     inputs = {spec.name: initial_bytes(spec) for spec in case.buffers}
     buffers = {name: device.array(data) for name, data in inputs.items()}
@@ -108,6 +115,14 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
         for entry, wanted in zip(case.expect, expected, strict=True)
     ]
     return CaseResult(checks, outputs, outcome, compile_s)
+
+
+def _kernel(module: Module, case: LaunchCase) -> Kernel:
+    try:
+        return module[case.entry]
+    except ConfigError as error:
+        error.where = error.where or case.entry_where
+        raise
 
 
 def _argument(argument: Argument, buffers: dict[str, Any], maps: dict[str, Any]) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.errors import ConfigError
+from umma_probe.errors import ConfigError, Where
 from umma_probe.harness.launch_case.dtypes import CASE_TYPES, CaseType, from_values
 from umma_probe.harness.launch_case.expression import check
 from umma_probe.harness.located import Section, load_located
@@ -25,6 +26,8 @@ SWIZZLES = ("none", "32B", "64B", "128B", "128B-atom-32B", "128B-atom-32B-flip-8
 INTERLEAVES = ("none", "16B", "32B")
 PROMOTIONS = ("none", "64B", "128B", "256B")
 FILLS = ("zero", "nan")
+_MAX_ELEMENTS = 1 << 40
+"""More than any GPU holds; also keeps sizes within 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,13 @@ class BufferSpec:
     @property
     def size_bytes(self) -> int:
         """Its size; ``packed`` shapes count bytes."""
-        count = int(np.prod(self.shape, dtype=np.int64))
+        count = prod(self.shape)
         return count if self.packed else self.type.byte_count(count)
 
     @property
     def elements(self) -> int:
         """How many elements it holds."""
-        count = int(np.prod(self.shape, dtype=np.int64))
+        count = prod(self.shape)
         return count * 2 if self.packed and self.type.nibbles else count
 
     @property
@@ -120,6 +123,7 @@ class LaunchCase:
     tensor_maps: list[TensorMapSpec] = field(default_factory=list)
     args: list[Argument] = field(default_factory=list)
     expect: list[Expectation] = field(default_factory=list)
+    entry_where: Where = field(default_factory=Where)
 
 
 def load_case(path: Path) -> LaunchCase:
@@ -160,7 +164,7 @@ class _Reader:
         case.tensor_maps = [self._map(section) for section in top.sections("tensor_maps")]
         case.args = [self._argument(section) for section in top.sections("args")]
         case.expect = [self._expectation(section) for section in top.sections("expect")]
-        top.raw("timeout", None)
+        case.entry_where = self.faults.where(top.node_of("entry"))
         top.finish()
         return case
 
@@ -175,6 +179,9 @@ class _Reader:
         name = section.text("name")
         type_ = CASE_TYPES.get(section.choice("dtype", CASE_TYPES), CASE_TYPES["u8"])
         shape = tuple(section.integers("shape", low=1))
+        if prod(shape) > _MAX_ELEMENTS:
+            section.fault("shape", f"is {list(shape)}, must have at most 2**40 elements")
+            shape = (1,)
         packed = section.flag("packed")
         buffer = BufferSpec(name, type_, shape, packed, self._init(section))
         if buffer.init.kind == "file":
@@ -194,14 +201,15 @@ class _Reader:
             return Init("zero")
         seed = value.pop("seed", 0)
         kinds = [key for key in value if key in INITS]
-        if len(kinds) != 1 or len(value) != 1 or not isinstance(seed, int):
-            section.fault("init", f"has keys {sorted(map(str, value))}, must be one of {', '.join(INITS)} (and seed)")
+        if len(kinds) != 1 or len(value) != 1 or not _is_integer(seed, 0):
+            section.fault(
+                "init",
+                f"has keys {sorted(map(str, value))}, must be one of {', '.join(INITS)} (and a seed of at least 0)",
+            )
             return Init("zero")
         kind, argument = kinds[0], value[kinds[0]]
-        if kind == "random_int" and not (
-            isinstance(argument, list) and len(argument) == 2 and all(isinstance(v, int) for v in argument)
-        ):
-            section.fault("init", f"random_int is {argument!r}, must be [lowest, highest]")
+        if kind == "random_int" and not _is_range(argument):
+            section.fault("init", f"random_int is {argument!r}, must be [lowest, highest] within 64 bits")
             argument = [0, 0]
         if kind == "file":
             if not isinstance(argument, str) or not (self.folder / argument).is_file():
@@ -212,8 +220,8 @@ class _Reader:
 
     def _check_file_size(self, section: Section, buffer: BufferSpec) -> None:
         path: Path = buffer.init.argument
-        actual = np.load(path, allow_pickle=False).nbytes if path.suffix == ".npy" else path.stat().st_size
-        if actual != buffer.size_bytes:
+        actual = _data_bytes(section, "init", path)
+        if actual is not None and actual != buffer.size_bytes:
             section.fault("init", f"{path.name} has {actual} bytes, must have {buffer.size_bytes} "
                           f"({buffer.type.name} {list(buffer.shape)})")  # fmt: skip
 
@@ -275,6 +283,9 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, int | float):
             section.fault("value", f"is {value!r}, must be a number")
             return Argument()
+        if type_.format is None and value != value // 1:  # also NaN and the infinities
+            section.fault("value", f"is {value!r}, must be a whole number for {type_.name}")
+            return Argument()
         try:
             if type_.format is None:
                 return Argument(data=int(value).to_bytes(type_.word.itemsize, "little", signed=type_.word.kind == "i"))
@@ -315,8 +326,8 @@ class _Reader:
         expression = section.text("value", "")
         spec = self.buffers.get(buffer)
         if file is not None and file.is_file() and spec is not None:
-            actual = np.load(file, allow_pickle=False).nbytes if file.suffix == ".npy" else file.stat().st_size
-            if actual != spec.size_bytes:
+            actual = _data_bytes(section, "file", file)
+            if actual is not None and actual != spec.size_bytes:
                 section.fault("file", f"{file.name} has {actual} bytes, must have {spec.size_bytes}")
         if expression:
             try:
@@ -327,6 +338,30 @@ class _Reader:
                                   str(section.raw("about", "") or ""))  # fmt: skip
         section.finish()
         return expectation
+
+
+def _is_integer(value: Any, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
+def _is_range(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(_is_integer(part, -(1 << 63)) for part in value)
+        and value[0] <= value[1] < 1 << 63
+    )
+
+
+def _data_bytes(section: Section, key: str, path: Path) -> int | None:
+    """How many bytes of data a file has; a fault, and None, if it is no array file although it says so."""
+    if path.suffix != ".npy":
+        return path.stat().st_size
+    try:
+        return int(np.load(path, allow_pickle=False).nbytes)
+    except (ValueError, OSError, EOFError) as error:
+        section.fault(key, f"{path.name} is no .npy array: {error}")
+        return None
 
 
 def _dims(section: Section, key: str) -> tuple[int, int, int]:
