@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from umma_probe.model.decode import operation
 from umma_probe.spec.sources import documented
 
@@ -93,7 +91,7 @@ def fence_async_generic(ops: Operands, order: str, restrict: str, scope: str) ->
 
 def _fence_shared(f: Frame) -> None:
     launch = f.launch
-    launch.shared.fence_time[np.unique(f.cta_slots)] = launch.tick()
+    launch.shared.fence_time[f.cta_slots] = launch.tick()
 
 
 @operation("fence.proxy.tensormap::generic.release.{scope}", refs=(FENCE,), scope=SCOPES)

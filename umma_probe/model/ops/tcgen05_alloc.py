@@ -183,7 +183,7 @@ def relinquish_alloc_permit(ops: Operands, group: CtaGroup) -> Executor:
 
     def run(f: Frame) -> None:
         whole_warp(f, "tcgen05.relinquish_alloc_permit")
-        for slot in np.unique(f.cta_slots).tolist():
+        for slot in set(f.cta_slots.tolist()):
             f.launch.tmem.allocations[slot].relinquished = True
 
     return run
