@@ -4,8 +4,8 @@ Everything is a ratio to something plain of the same size that is measured in th
 out. Read the last column.
 
 * Instructions: nanoseconds of one that all threads of a CTA execute together, with 128 and with 1024 threads, and how
-  many times NumPy's addition of two arrays of so many words. It is the difference between many rounds and few, so launch
-  and loop do not count. An instruction that is far above the others of its kind is worth a look.
+  many times NumPy's addition of two arrays of so many words. It is the difference between many rounds and few, so
+  launch and loop do not count. An instruction that is far above the others of its kind is worth a look.
 * Tensor core: one ``tcgen05.mma`` as a kernel issues it, operand fetch and accumulator included, and how many times the
   float32 product of the same shape.
 * Parser: lines of PTX a second, and how many times a regular expression that only finds the words takes.
