@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -270,3 +273,15 @@ def test_kernels_that_nobody_here_wrote(file: Path) -> None:
     report = json.loads(result.stdout)
     assert [c for c in report["checks"] if c["verdict"] != "pass"] == []
     assert result.return_value == 0
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "says"),
+    [(">&-", 0, ""), ("> /dev/full", 2, "cannot write to stdout: No space left on device")],
+)
+def test_a_stdout_that_takes_nothing(redirection: str, code: int, says: str) -> None:
+    line = f"{shlex.quote(sys.executable)} -m umma_probe ldst 32x32b.x1 --json {redirection}"
+    ran = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True, check=False)
+    assert ran.returncode == code
+    assert says in ran.stderr
+    assert "internal error" not in ran.stderr

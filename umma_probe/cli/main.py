@@ -82,6 +82,9 @@ def run(argv: list[str] | None = None) -> None:
     # before NumPy is imported: the model's matrices are small, and BLAS threads that spin on busy cores cost
     # more than they give
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller (>&-): the exit code still answers
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # lives as long as the process
     args = sys.argv[1:] if argv is None else argv
     debug = "--debug" in args or bool(os.environ.get("UMMA_PROBE_DEBUG"))
     sys.exit(_exit_code(args, debug))

@@ -49,10 +49,16 @@ class Output:
     def write(self, text: str) -> None:
         """Write the whole result; a file never gets terminal colours.
 
-        :raises ConfigError: the file cannot be written.
+        :raises ConfigError: it cannot be written.
+        :raises BrokenPipeError: the reader of stdout went away.
         """
         if self.file is None:
-            click.echo(text.rstrip("\n"))
+            try:
+                click.echo(text.rstrip("\n"))
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise ConfigError(f"cannot write to stdout: {error.strerror}") from error
             return
         try:
             Path(self.file).write_text(click.unstyle(text).rstrip("\n") + "\n", encoding="utf-8")

@@ -63,8 +63,10 @@ def exec_case(
     start = time.perf_counter()
     try:
         result = run_case(device, case, timeout=timeout)
-    except (ConfigError, DeviceUnavailable, InternalError) as error:
+    except ConfigError as error:
         error.where = error.where or Where(str(path))
+        raise
+    except (DeviceUnavailable, InternalError):
         raise
     except UmmaProbeError as error:
         report.timing = Timing(run_s=round(time.perf_counter() - start, 4))
