@@ -181,6 +181,7 @@ class Operands:
         table = self.table
         name = self.qualified.get(name, name)
         if name in table.registers:
+            self._check_register(name, type_)
             self.reads.add(name)
             return table.slot(RegisterSlot(name, table.registers[name], type_))
         if name in table.specials:
@@ -192,6 +193,14 @@ class Operands:
         if name.startswith("%"):
             raise NotModelled(f"special register {name}")
         raise PtxSyntaxError(f"{self.instruction.text}: {name} is not declared")
+
+    def _check_register(self, name: str, type_: PtxType) -> None:
+        """A predicate is no number, no number is a predicate, and a register is at least as wide as the type."""
+        bits = self.table.registers[name]
+        if (bits == PRED.bits) != (type_.category == "p") or bits < type_.bits:
+            what = "a predicate" if bits == PRED.bits else f"{bits} bits wide"
+            wanted = "a predicate" if type_.category == "p" else f"of type .{type_.name}"
+            raise PtxSyntaxError(f"{self.instruction.text}: register {name} is {what}, must be {wanted}")
 
     def dst(self, index: int, type_: PtxType) -> int:
         """The slot of a destination; a narrower type is extended to the register by its own sign."""
@@ -208,6 +217,7 @@ class Operands:
         name = self.qualified.get(operand.text, operand.text)
         if name not in self.table.registers:
             raise PtxSyntaxError(f"{self.instruction.text}: {operand.text} is not a declared register")
+        self._check_register(name, type_)
         bits = self.table.registers[name]
         self.writes.add(name)
         if type_.bits < bits and type_.category != "p" and bits != 128:

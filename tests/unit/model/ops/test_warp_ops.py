@@ -177,9 +177,13 @@ def test_warp_barrier_orders_shared_memory_between_diverged_lanes():
 
 
 def test_lanes_that_never_come_are_named():
-    body = "setp.lt.u32 %p, %lane, 8; @!%p bra DONE; bar.warp.sync -1; DONE:"
+    body = "setp.lt.u32 %p, %lane, 8; @!%p bra DONE; bar.warp.sync -1; DONE: mov.u32 %d, 1;"
     with pytest.raises(Deadlock, match=r"bar.warp.sync with member mask 0xffffffff: lanes 0xffffff00 have not come"):
-        run(body, {}, {}, declarations=REGISTERS, block=32)
+        run(body, {}, {"d": "b32"}, declarations=REGISTERS, block=32)
+
+
+def test_lanes_that_have_left_are_not_waited_for():
+    run("setp.lt.u32 %p, %lane, 8; @!%p bra DONE; bar.warp.sync -1; DONE:", {}, {}, declarations=REGISTERS, block=32)
 
 
 def test_a_thread_outside_its_mask():
