@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import NotModelled, UndefinedBehavior, Where
-from umma_probe.spec.sources import assumed, documented, header
+from umma_probe.spec.sources import Evidence, Ref, assumed, documented, header
 
 if TYPE_CHECKING:
     from umma_probe.model.datapath import LaneFeed
@@ -29,6 +29,7 @@ REFS = (
     header("mma_traits_sm100_frag.hpp, tmem_e_frg", "lanes, columns and nibbles for 128 rows a CTA"),
     header("mma_traits_sm100.hpp", "bit 0 of the metadata column is the selector, the address is the even column"),
     assumed("Sparse matrices, metadata values", "the first index is in bits 0-1 of a code"),
+    Ref("cutlass", "sm90_sparse_gemm_compressor.hpp", Evidence.KERNEL, "groups without values have the code 0b0000"),
 )
 NIBBLES = np.arange(0, 32, 4, dtype=np.uint32)
 INTERLEAVED = ("f16", "tf32")
@@ -88,11 +89,14 @@ def expand(call: MmaCall, stored: Array, codes: Array) -> tuple[Array, Array]:
     """A (rows, K) with its stored values in their places, and where there is a value.
 
     :param stored: (rows, K/2), ``codes``: (rows, groups).
-    :raises UndefinedBehavior: a code that the PTX ISA does not define.
+    :raises UndefinedBehavior: a code that the PTX ISA does not define, of a group that has values. Where all values are
+        zero their places do not matter: CUTLASS gives such groups an undefined code, and its kernels work.
     """
     kind = call.form.kind
     legal = ONE_OF_TWO if kind == "tf32" else PAIRS
-    bad = ~np.isin(codes, legal)
+    undefined = ~np.isin(codes, legal)
+    bad = undefined & stored.reshape(*codes.shape, -1).any(axis=2)
+    codes = np.where(undefined & ~bad, np.uint8(legal[0]), codes)
     if bad.any():
         row, group = np.argwhere(bad)[0]
         raise UndefinedBehavior(

@@ -166,6 +166,21 @@ def test_undefined_codes(kind: str, bad: int, monkeypatch: pytest.MonkeyPatch):
         run_case(kind, 128, 64, 1, False)
 
 
+@pytest.mark.parametrize(("kind", "code"), [("f16", 0), ("tf32", 0b0001), ("mxf4", 0), ("i8", 0b0101)])
+def test_codes_of_groups_without_values_do_not_matter(kind: str, code: int, monkeypatch: pytest.MonkeyPatch):
+    """CUTLASS's compressor writes 0b0000 for a group of zeros."""
+    real = sparse_a
+
+    def with_empty_groups(rng: np.random.Generator, kind: str, m: int) -> tuple[Array, Array, Array]:
+        stored, codes, full = real(rng, kind, m)
+        for array, value in ((stored, 0), (codes, code), (full, 0)):
+            array.reshape(*codes.shape, -1)[::3, 1::2] = value
+        return stored, codes, full
+
+    monkeypatch.setitem(globals(), "sparse_a", with_empty_groups)
+    run_case(kind, 128, 64, 1, False)
+
+
 def test_faults_of_metadata_addresses():
     with pytest.raises(UndefinedBehavior, match="the lane is 16, must be that of D, 0"):
         run_case("f16", 64, 64, 1, False, metadata=16 << 16 | META)
