@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from umma_probe.backends.base import DEFAULT_TIMEOUT_S, DeviceIdentity, Dims, LaunchOutcome, TmemSnapshot
+from umma_probe.backends.base import (
+    DEFAULT_TIMEOUT_S,
+    DeviceIdentity,
+    Dims,
+    LaunchOutcome,
+    TmemSnapshot,
+    tensor_map_words,
+)
 from umma_probe.errors import ConfigError, DeviceUnavailable
 
 if TYPE_CHECKING:
@@ -67,7 +74,9 @@ class CudaDevice:
         """
         if "pixels_per_column" in fields:
             raise ConfigError("tensor map: im2col maps are encoded on the model only")
-        return self.gpu.tensor_map(buffer, **fields)
+        from umma_probe.gpu.tensor_map import encode_tiled
+
+        return self.gpu.tensor_map(buffer, **tensor_map_words(encode_tiled, fields))
 
     def tmem_all(self) -> dict[int, TmemSnapshot]:
         """Not on a GPU.

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.backends.base import DEFAULT_TIMEOUT_S, DeviceIdentity, Dims, LaunchOutcome, Note, TmemSnapshot, dims
+from umma_probe.backends.base import (
+    DEFAULT_TIMEOUT_S,
+    DeviceIdentity,
+    Dims,
+    LaunchOutcome,
+    Note,
+    TmemSnapshot,
+    dims,
+    tensor_map_words,
+)
 from umma_probe.errors import ConfigError, DeviceTimeout
 from umma_probe.model.async_engine import Policy
 from umma_probe.model.launch import LaunchConfig
@@ -42,6 +51,10 @@ class ModelBuffer:
     def address(self) -> int:
         """Of the first byte."""
         return self._allocation.address
+
+    def lies_in(self, machine: Machine) -> bool:
+        """Whether it is that machine's memory."""
+        return self._machine is machine
 
     @property
     def nbytes(self) -> int:
@@ -134,7 +147,7 @@ class ModelDevice:
         :raises ConfigError: an unknown word, or what the driver would refuse.
         """
         encode = encode_im2col if "pixels_per_column" in fields else encode_tiled
-        return encode(buffer.address, **fields)
+        return encode(buffer.address, **tensor_map_words(encode, fields))
 
     def tmem(self, cta: int = 0) -> TmemSnapshot:
         """Tensor Memory of one CTA when it exited in the last launch.
@@ -154,6 +167,24 @@ class ModelDevice:
         if self._last is None:
             raise ConfigError("tmem: nothing was launched on this device yet")
         return {cta: TmemSnapshot(*snapshot) for cta, snapshot in self._last.tmem_snapshots.items()}
+
+    def argument_bytes(self, index: int, argument: Any, kernel: str) -> bytes:
+        """The bytes that a kernel gets for one argument.
+
+        :raises ConfigError: a type without a width, such as a Python int, or another device's buffer.
+        """
+        if isinstance(argument, bytes | bytearray | memoryview):
+            return bytes(argument)
+        if isinstance(argument, ModelBuffer) and argument.lies_in(self._machine):
+            return argument.address.to_bytes(8, "little")
+        if isinstance(argument, np.generic) or (hasattr(argument, "tobytes") and not isinstance(argument, np.ndarray)):
+            return bytes(argument.tobytes())
+        what = "buffer of another device" if isinstance(argument, ModelBuffer) else type(argument).__name__
+        raise ConfigError(
+            f"argument {index} of kernel '{kernel}' is of type {what}, "
+            "must be a buffer of this device, a NumPy scalar, bytes or a tensor map",
+            hint="np.int32(256) instead of 256; dev.array(x) instead of x",
+        )
 
     def run(
         self, module: LoadedModule, entry: str, config: LaunchConfig, arguments: list[bytes], timeout: float | None
@@ -206,26 +237,8 @@ class ModelKernel:
         required = self._module.program(self._entry).required_cluster
         shape = dims("cluster", cluster) if cluster is not None else required or (1, 1, 1)
         config = LaunchConfig(dims("grid", grid), dims("block", block), shape, int(dynamic_smem), cluster is not None)
-        data = [argument_bytes(index, argument, self._entry) for index, argument in enumerate(args)]
+        data = [self._device.argument_bytes(index, argument, self._entry) for index, argument in enumerate(args)]
         return self._device.run(self._module, self._entry, config, data, timeout)
-
-
-def argument_bytes(index: int, argument: Any, kernel: str) -> bytes:
-    """The bytes that a kernel gets for one argument.
-
-    :raises ConfigError: a type without a width, such as a Python int.
-    """
-    if isinstance(argument, bytes | bytearray | memoryview):
-        return bytes(argument)
-    if isinstance(argument, ModelBuffer):
-        return argument.address.to_bytes(8, "little")
-    if isinstance(argument, np.generic) or (hasattr(argument, "tobytes") and not isinstance(argument, np.ndarray)):
-        return bytes(argument.tobytes())
-    raise ConfigError(
-        f"argument {index} of kernel '{kernel}' is a {type(argument).__name__}, "
-        "must be a buffer of this device, a NumPy scalar, bytes or a tensor map",
-        hint="np.int32(256) instead of 256; dev.array(x) instead of x",
-    )
 
 
 def _notes(findings: Iterable[Finding]) -> tuple[Note, ...]:
@@ -236,6 +249,8 @@ def _notes(findings: Iterable[Finding]) -> tuple[Note, ...]:
 def _watchdog(timeout: float | None, entry: str) -> Iterator[None]:
     """Raise ``DeviceTimeout`` inside the block after that many seconds; only where the process can have an alarm."""
     alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if timeout is not None and timeout <= 0:
+        raise ConfigError(f"timeout is {timeout:g} s, must be above 0, or None")
     if timeout is None or not alarm:
         yield
         return

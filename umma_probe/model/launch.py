@@ -222,6 +222,11 @@ class Launch:
             problems.append(f"block has {self.block_threads} threads, must be at most {arch.max_threads_per_cta}")
         if self.cluster_size > arch.max_cluster_ctas:
             problems.append(f"cluster has {self.cluster_size} CTAs, must be at most {arch.max_cluster_ctas}")
+        for name, sizes, limits in (("grid", config.grid, arch.max_grid), ("block", config.block, arch.max_block)):
+            if any(size > limit for size, limit in zip(sizes, limits, strict=True)):
+                problems.append(f"{name} is {sizes}, must be at most {limits}")
+        if config.dynamic_smem < 0:
+            problems.append(f"dynamic shared memory is {config.dynamic_smem} bytes, must be at least 0")
         static = self.program.variables.static_shared_bytes
         if static + config.dynamic_smem > arch.smem_per_cta_bytes:
             problems.append(

@@ -64,8 +64,8 @@ def test_buffers_keep_shape_and_type(device) -> None:
     [
         ([np.uint32(3), PAIR], "2 arguments, must be 3"),
         ([None, np.uint64(3), PAIR], "has 8 bytes, must be 4"),
-        ([None, 3, PAIR], "argument 1 of kernel 'scale' is a int"),
-        ([None, np.zeros(1, np.uint32), PAIR], "argument 1 of kernel 'scale' is a ndarray"),
+        ([None, 3, PAIR], "argument 1 of kernel 'scale' is of type int"),
+        ([None, np.zeros(1, np.uint32), PAIR], "argument 1 of kernel 'scale' is of type ndarray"),
         ([None, np.uint32(3), PAIR + b"0"], "has 9 bytes, must be 8"),
     ],
 )
@@ -135,3 +135,49 @@ def test_printf_goes_to_stderr_at_once_and_into_the_outcome(device, capsys) -> N
         kernel.launch(grid=1, block=32, args=[np.int32(1)])
     out, err = capsys.readouterr()
     assert (out, err) == ("", 2 * "lane 3, 2.5\n")
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"grid": 1.5}, "grid is 1.5, must be one to three integers"),
+        ({"grid": (1.7, 1)}, "grid is .1.7, 1., must be one to three integers"),
+        ({"grid": "a"}, "grid is 'a', must be one to three integers"),
+        ({"grid": ()}, "must be one to three integers"),
+        ({"grid": (1, 70000)}, "grid is .1, 70000, 1., must be at most"),
+        ({"block": (1, 1, 65)}, "block is .1, 1, 65., must be at most"),
+        ({"dynamic_smem": -4}, "dynamic shared memory is -4 bytes, must be at least 0"),
+        ({"timeout": -1}, "timeout is -1 s, must be above 0"),
+    ],
+)
+def test_launches_of_a_wrong_shape(device, changed: dict[str, object], says: str) -> None:
+    out = device.array(np.zeros(64, np.uint32))
+    with pytest.raises(ConfigError, match=says):
+        device.load_ptx(PTX)["scale"].launch(**{"grid": 1, "block": 64, "args": [out, np.uint32(3), PAIR], **changed})
+
+
+def test_sizes_may_be_numpy_integers(device) -> None:
+    out = device.array(np.zeros(64, np.uint32))
+    device.load_ptx(PTX)["scale"].launch(grid=np.int64(1), block=[np.int32(64)], args=[out, np.uint32(1), PAIR])
+    assert out.numpy()[63] == 163
+
+
+def test_a_buffer_of_another_device_is_refused(device) -> None:
+    foreign = up.device("model").array(np.zeros(64, np.uint32))
+    with pytest.raises(ConfigError, match="argument 0 of kernel 'scale' is of type buffer of another device"):
+        device.load_ptx(PTX)["scale"].launch(grid=1, block=64, args=[foreign, np.uint32(3), PAIR])
+
+
+TILED = {"dtype": "f32", "global_dim": [64], "global_strides": [], "box_dim": [32]}
+
+
+def test_a_tensor_map_takes_the_words_of_a_launch_case(device) -> None:
+    buffer = device.array(np.zeros(64, np.float32))
+    assert device.tensor_map(buffer, rank=1, **TILED).tobytes() == device.tensor_map(buffer, **TILED).tobytes()
+    for fields, says in (
+        ({**TILED, "boxdim": [1]}, "unknown word 'boxdim'; did you mean box_dim"),
+        ({"dtype": "f32"}, "global_dim, global_strides, box_dim missing"),
+        ({**TILED, "rank": 2}, "rank is 2, must be 1"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            device.tensor_map(buffer, **fields)
