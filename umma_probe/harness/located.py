@@ -127,10 +127,13 @@ class Section:
                 return None
             return default
         try:
-            return plain(node)
+            value = plain(node)
         except ValueError as error:
             self.fault(key, str(error))
             return None
+        if value is None and default is _MISSING:
+            self.fault(key, "has no value, must have one")
+        return default if value is None and default is not _MISSING else value
 
     def text(self, key: str, default: Any = _MISSING) -> str:
         """A string."""
@@ -201,7 +204,7 @@ class Section:
         value = self.raw(key, default)
         if value is None:
             return ""
-        if value not in known:
+        if isinstance(value, list | dict) or value not in known:
             self.fault(key, unknown_name(key, str(value), known))
         return str(value)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from umma_probe.errors import PtxSyntaxError
+from umma_probe.errors import PtxSyntaxError, Where
 from umma_probe.model.values import ptx_type
 
 if TYPE_CHECKING:
@@ -119,7 +119,13 @@ def align_up(value: int, alignment: int) -> int:
 
 def size_and_alignment(declaration: nodes.VarDecl) -> tuple[int, int]:
     """(bytes, alignment) of a variable; an unsized array is 0 bytes long."""
-    element = ptx_type(declaration.type).bytes * declaration.vector
+    type_ = ptx_type(declaration.type)
+    if type_.category == "p":
+        raise PtxSyntaxError(
+            f"{declaration.name}: type is .pred in .{declaration.space}, must be a type of memory",
+            where=Where(line=declaration.pos.line, column=declaration.pos.column),
+        )
+    element = type_.bytes * declaration.vector
     count = 1
     for dim in declaration.dims:
         count *= dim or 0

@@ -18,6 +18,7 @@ from umma_probe.errors import PtxSyntaxError
         ("mov.u32 %p0, 1;", "register %p0 is a predicate, must be of type .u32"),
         ("xor.b32 %r1, %p0, 1;", "register %p0 is a predicate, must be of type .b32"),
         ("mul.wide.u32 %r1, %r2, %r2;", "register %r1 is 32 bits wide, must be of type .u64"),
+        (".shared .pred flag;", "flag: type is .pred in .shared, must be a type of memory"),
         ("cvt.u32.u64 %r1, %r2;", "register %r2 is 32 bits wide, must be of type .u64"),
     ],
 )
