@@ -107,7 +107,7 @@ def test_markdown_has_the_map(cli) -> None:
         (["--hd", "48", "--force"], "hd is 48"),
         (["--hd", "96", "--pv-n", "64"], "pv-n is 64, must divide the head dimension 96"),
         (["--heads", "3", "--kv-heads", "2"], "heads is 3, must be a multiple of kv-heads 2"),
-        (["--seq-k", "0"], "seq-k is 0, must be at least 1"),
+        (["--seq-k", "0"], "seq-k is 0, must be 1 to"),
         (["--inject", "nonsense"], "inject is 'nonsense', must be operand-hole:RANGES"),
         (["--inject", "operand-hole:5000"], "must be at most 1023"),
         (["--dtype", "f32"], "f32"),
