@@ -1,4 +1,4 @@
-"""The layers hold: imports go only downwards, packages of one layer never import each other, heavy imports have one home."""
+"""The layers hold: imports go downwards, packages of one layer never import each other, heavy imports have one home."""
 
 from __future__ import annotations
 
