@@ -1,7 +1,8 @@
 // Which byte of Tensor Memory scales which row and which elements along K? Scale factors are powers of two that say where
 // they lie, A has a single 1 in each row and B is all ones: D is the scale that this one element got.
 //
-// Compile-time choices (-D): KIND, VECTOR (scale_vec::1X, 2X or 4X). One CTA of 128 threads, M = 128.
+// Compile-time choices (-D): KIND, VECTOR (scale_vec::1X, 2X or 4X); SFA_SHIFT and SFB_SHIFT plant a fault: the MMA
+// looks for the scales so many columns behind where they lie. One CTA of 128 threads, M = 128.
 #include "common.cuh"
 #include "dump.cuh"
 #include "frame.cuh"
@@ -78,7 +79,7 @@ sf_map(const u32* a_rows,       // [element][8]: one 1 along K
     hand_over();  // operands and scales to the tensor core; and every warp has read the last D
     issue_and_wait(barrier, i, [&] {
       mma_scaled(tmem, with_start_address(a_desc, a_smem), with_start_address(b_desc, b_smem), idesc,
-                 tmem + SFA_COLUMN | sfa_id << 30, tmem + SFB_COLUMN | sfb_id << 30);
+                 tmem + SFA_COLUMN + SFA_SHIFT | sfa_id << 30, tmem + SFB_COLUMN + SFB_SHIFT | sfb_id << 30);
     });
 #pragma unroll 1
     for (u32 column = 0; column < n; column += 8) {

@@ -1,7 +1,8 @@
 // Which nibble of Tensor Memory selects which elements of sparse A? Metadata codes say one bit of their own place in each
 // pass; B is the unit matrix, so that D is A as it was expanded.
 //
-// Compile-time choices (-D): KIND, WS, ELEMENT_BITS, M. N is 64. One CTA of 128 threads.
+// Compile-time choices (-D): KIND, WS, ELEMENT_BITS, M; METADATA_SHIFT plants a fault: the MMA looks for the metadata so
+// many columns behind where they lie. N is 64. One CTA of 128 threads.
 #include "common.cuh"
 #include "dump.cuh"
 #include "frame.cuh"
@@ -90,8 +91,8 @@ sparse_map(const u32* a_row,        // [8]: the kept values, all different
     fill_metadata(tmem + METADATA_COLUMN, code_pairs[2 * pass], code_pairs[2 * pass + 1], bits[pass]);
     hand_over();  // operands and metadata to the tensor core; and every warp has read the last D
     issue_and_wait(barrier, pass, [&] {
-      mma_sparse(tmem, with_start_address(a_desc, a_smem), with_start_address(b_desc, b_smem), tmem + METADATA_COLUMN,
-                 idesc);
+      mma_sparse(tmem, with_start_address(a_desc, a_smem), with_start_address(b_desc, b_smem),
+                 tmem + METADATA_COLUMN + METADATA_SHIFT, idesc);
     });
     u32 words[N];
     tcgen05_ld_32x32b(tmem + tmem_address(lane / WARP * WARP, 0), words);

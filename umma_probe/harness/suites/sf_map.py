@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import ConfigError
+from umma_probe.harness.displacement import diagnose_shift, injected_columns
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, noted, passed
 from umma_probe.harness.wording import counted
 from umma_probe.layouts.scale_factors import ScaleFactorMap, ScaleOperand, scale_factor_map
-from umma_probe.record.schema import Check
+from umma_probe.record.schema import Check, Diagnosis
 from umma_probe.spec.descriptors import Problem, encode_idesc, encode_smem_desc
 from umma_probe.spec.encoding import encode_exact
 from umma_probe.spec.kinds import KINDS, ScaleVector, check_shape
@@ -112,6 +113,7 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     """One launch with all passes; nothing is random."""
     case = ScaleCase.of(params)
     problems = list(_problems(case, arch))
+    shifts = injected_columns(params["inject"], "scale-columns", ("a", "b"))
     idesc = encode_idesc(case.kind, a_type=case.type, b_type=case.type, m=_M, n=case.n, scale_type=case.scale_type,
                          sfa_id=case.sfa_id, sfb_id=case.sfb_id, force=True)  # fmt: skip
     a_desc, b_desc = (encode_smem_desc(start_bytes=0, lbo_bytes=16 * rows, sbo_bytes=128) for rows in (_M, case.n))
@@ -134,7 +136,12 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     return Experiment(
         params={**params, "scale_vec": str(case.vector.scales), "scale_type": case.scale_type},
         problems=problems,
-        defines={"KIND": case.kind, "VECTOR": f"scale_vec::{case.vector.name}"},
+        defines={
+            "KIND": case.kind,
+            "VECTOR": f"scale_vec::{case.vector.name}",
+            "SFA_SHIFT": shifts["a"],
+            "SFB_SHIFT": shifts["b"],
+        },
         launches=[launch],
         judge=lambda outputs: judge(case, outputs),
     )
@@ -155,9 +162,27 @@ def judge(case: ScaleCase, outputs: Sequence[Outputs]) -> Judgement:
     """The recovered place of every scale against the documents."""
     (output,) = outputs
     found = recover(case, output["d"])
-    return Judgement(
-        [check for index, name in enumerate("ab") for check in _checks(case, name, found[index], case.maps[index])]
-    )
+    checks = [check for index, name in enumerate("ab") for check in _checks(case, name, found[index], case.maps[index])]
+    causes = [_diagnosis(case, name, found[index], case.maps[index]) for index, name in enumerate("ab")]
+    return Judgement(checks, diagnosis=next((cause for cause in causes if cause is not None), None))
+
+
+def _diagnosis(case: ScaleCase, name: str, found: Array, documented: ScaleFactorMap) -> Diagnosis | None:
+    """Whether all scales of one operand are displaced alike; ``found`` is (elements, M, N)."""
+    if (found == _NOWHERE).any():
+        return None
+    at = _looked_at(case, name, found)
+    wanted = {"column": np.broadcast_to(documented.column[at], found.shape),
+              "byte": np.broadcast_to(documented.byte[at], found.shape)}  # fmt: skip
+    places = {"column": found >> 2 & 31, "byte": found & 3}
+    return diagnose_shift(f"scale factors of {name.upper()}", "scale-factors-misplaced", places, wanted)
+
+
+def _looked_at(case: ScaleCase, name: str, found: Array) -> tuple[Array, Array]:
+    """(row, scale) of each element of ``found``, to index a map with."""
+    scale = np.asarray(case.elements) // case.vector.block_elems
+    row = np.arange(found.shape[1])[None, :, None] if name == "a" else np.arange(found.shape[2])[None, None, :]
+    return row, scale[:, None, None]
 
 
 def recover(case: ScaleCase, d: Array) -> Array:
@@ -176,9 +201,7 @@ def _checks(case: ScaleCase, name: str, found: Array, documented: ScaleFactorMap
     nowhere = found == _NOWHERE
     yield passed(f"sf{name}-found", not nowhere.any(), "every element names its scale",
                  counted(nowhere.sum(), "element") + " without", "D is no power of two there")  # fmt: skip
-    scale = np.asarray(case.elements) // case.vector.block_elems
-    row = np.arange(found.shape[1])[None, :, None] if name == "a" else np.arange(found.shape[2])[None, None, :]
-    at = row, scale[:, None, None]
+    at = _looked_at(case, name, found)
     lane, column, byte = found >> 7, found >> 2 & 31, found & 3
     right_lane = np.isin(lane - documented.lane[at], documented.copies)
     wrong = ~nowhere & ~(right_lane & (column == documented.column[at]) & (byte == documented.byte[at]))

@@ -15,6 +15,7 @@ import numpy as np
 
 from umma_probe.errors import NotModelled
 from umma_probe.harness.coding import decode_d
+from umma_probe.harness.displacement import diagnose_shift, injected_columns
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, passed
 from umma_probe.harness.wording import counted
 from umma_probe.layouts.sparse_metadata import (
@@ -26,7 +27,7 @@ from umma_probe.layouts.sparse_metadata import (
     metadata_map,
 )
 from umma_probe.layouts.tmem_accumulator import AccumulatorMap, accumulator_map
-from umma_probe.record.schema import Check
+from umma_probe.record.schema import Check, Diagnosis
 from umma_probe.spec.descriptors import Problem, encode_idesc, encode_smem_desc
 from umma_probe.spec.encoding import decode_to_float64, encode_exact
 from umma_probe.spec.formats import FORMATS
@@ -130,7 +131,13 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     return Experiment(
         params=params,
         problems=problems,
-        defines={"KIND": case.kind, "WS": int(case.ws), "M": case.m, "ELEMENT_BITS": FORMATS[case.type].container_bits},
+        defines={
+            "KIND": case.kind,
+            "WS": int(case.ws),
+            "M": case.m,
+            "ELEMENT_BITS": FORMATS[case.type].container_bits,
+            "METADATA_SHIFT": injected_columns(params["inject"], "metadata-columns", ("metadata",))["metadata"],
+        },
         launches=[launch],
         judge=lambda outputs: judge(case, outputs),
     )
@@ -154,7 +161,20 @@ def judge(case: SparseCase, outputs: Sequence[Outputs]) -> Judgement:
     words = output["d"][:, case.accumulator.lane, case.accumulator.column]
     expanded = decode_d(words, case.d_type)[..., : case.rule.k]  # (pass, M, K)
     groups = expanded.reshape(len(expanded), case.m, case.rule.groups, case.rule.group)
-    return Judgement([_place_check(case, recover(groups[:_PLACE_BITS])), *_code_checks(case, expanded[_PLACE_BITS:])])
+    found = recover(groups[:_PLACE_BITS])
+    checks = [_place_check(case, found), *_code_checks(case, expanded[_PLACE_BITS:])]
+    return Judgement(checks, diagnosis=_diagnosis(case, found))
+
+
+def _diagnosis(case: SparseCase, found: Array) -> Diagnosis | None:
+    """Whether all codes are displaced alike."""
+    documented = case.metadata
+    if documented is None or (found == _NOWHERE).any():
+        return None
+    places = {"column": found >> 3 & 31, "nibble": found & 7}
+    wanted = {"column": np.broadcast_to(documented.column, found.shape),
+              "nibble": np.broadcast_to(documented.nibble, found.shape)}  # fmt: skip
+    return diagnose_shift("metadata", "metadata-misplaced", places, wanted)
 
 
 def recover(groups: Array) -> Array:
