@@ -12,6 +12,7 @@ import numpy as np
 
 from umma_probe.harness.fills import sentinel_origin
 from umma_probe.harness.occupancy import Observation, place
+from umma_probe.harness.wording import counted
 from umma_probe.record.schema import CellState, Diagnosis
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def diagnose_layout(
     """
     if mismatch := _readback_mismatch(readbacks):
         return mismatch
-    if another := _another_layout(observed, recovered, expected):
+    if another := _another_layout(observed, recovered, expected) or _displaced(observed):
         return another
     causes = (_not_written, _written_zero, _misplaced, _wrong_values, _unexpected)
     found = [diagnosis for cause in causes if (diagnosis := cause(observed))]
@@ -65,6 +66,31 @@ def _another_layout(observed: Observation, recovered: str, expected: str) -> Dia
         f"all {observed.found_m.max() + 1} x {observed.found_n.max() + 1} elements lie as in layout {recovered}"
     ]
     return Diagnosis(f"the accumulator lies in layout {recovered}, not {expected}", "certain", evidence)
+
+
+def _displaced(observed: Observation) -> Diagnosis | None:
+    """All of D is there, each element by the same number of lanes and columns beside its documented cell."""
+    named = (observed.found_m >= 0) & (observed.found_n >= 0)
+    wanted, found = np.argwhere(observed.expected), np.argwhere(named)
+    if len(found) != len(wanted) or not len(found):
+        return None
+    # both lists go lane by lane, so a common shift keeps their order
+    shift = found - wanted
+    elements = [(observed.expected_m, observed.found_m), (observed.expected_n, observed.found_n)]
+    same = all((expected[tuple(wanted.T)] == actual[tuple(found.T)]).all() for expected, actual in elements)
+    if not same or (shift != shift[0]).any() or not shift.any():
+        return None
+    parts = [
+        f"{counted(abs(int(by)), name)} {'behind' if by > 0 else 'before'}"
+        for name, by in zip(("lane", "column"), shift[0], strict=True)
+        if by
+    ]
+    where = f"{' and '.join(parts)} its documented place"
+    evidence = [
+        f"each of the {len(found)} elements lies {where}, and nowhere else",
+        "compare the D address of the MMA with the one that the reader uses",
+    ]
+    return Diagnosis(f"D as a whole lies {where}", "certain", evidence)
 
 
 def _not_written(observed: Observation) -> Diagnosis | None:
