@@ -107,6 +107,42 @@ def test_json_and_a_struct_with_a_pointer_inside(tmp_path: Path) -> None:
     assert _run(str(tmp_path / "case.json"), "--target", "model").return_value == 0
 
 
+def _array_of_pointers(folder: Path, **changes: object) -> Path:
+    (folder / "k.cu").write_text('extern "C" __global__ void k(int** p) { p[threadIdx.x][0] = 7 + threadIdx.x; }\n')
+    document = {
+        "name": "pointers", "source": "k.cu", "entry": "k", "grid": [1], "block": [2],
+        "buffers": [
+            {"name": "table", "dtype": "u64", "shape": [2],
+             "pointers": [{"at": 0, "buffer": "b", "offset": 4}, {"at": 8, "buffer": "a"}], **changes},
+            {"name": "a", "dtype": "s32", "shape": [1]},
+            {"name": "b", "dtype": "s32", "shape": [2]},
+        ],
+        "args": [{"buffer": "table"}],
+        "expect": [{"buffer": "a", "value": "a + 8"}, {"buffer": "b", "value": "np.arange(2) * 7"}],
+    }  # fmt: skip
+    (folder / "case.json").write_text(json.dumps(document))
+    return folder / "case.json"
+
+
+def test_a_buffer_that_holds_addresses_of_later_buffers(tmp_path: Path) -> None:
+    assert _run(str(_array_of_pointers(tmp_path)), "--target", "model").return_value == 0
+
+
+@pytest.mark.parametrize(
+    ("pointers", "words"),
+    [
+        ([{"at": 12, "buffer": "a"}], ["pointers[0].at", "12", "8 bytes", "buffer of 16 bytes"]),
+        ([{"at": 0, "buffer": "c"}], ["unknown buffer 'c'"]),
+        ([{"at": 0, "buffer": "table"}], ["circle", "table -> table"]),
+    ],
+)
+def test_wrong_addresses_in_a_buffer(tmp_path: Path, pointers: list[object], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_case(_array_of_pointers(tmp_path, pointers=pointers))
+    for word in words:
+        assert word in caught.value.render()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -10,15 +10,17 @@ import numpy as np
 from umma_probe.errors import ConfigError
 from umma_probe.harness.launch_case.dtypes import from_values, to_values
 from umma_probe.harness.launch_case.expression import evaluate
+from umma_probe.harness.launch_case.schema import placement_order
 from umma_probe.record.schema import Check, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from umma_probe.backends.base import Device, Kernel, LaunchOutcome, Module
-    from umma_probe.harness.launch_case.schema import Argument, BufferSpec, Expectation, LaunchCase
+    from umma_probe.backends.base import Buffer, Device, Kernel, LaunchOutcome, Module
+    from umma_probe.harness.launch_case.schema import Argument, BufferSpec, Expectation, LaunchCase, Pointers
 
 SENTINEL_BYTE = 0xA5
 Bytes = "NDArray[np.uint8]"
@@ -96,7 +98,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
     kernel = _kernel(module, case)
     compile_s = time.perf_counter() - start
     inputs = {spec.name: initial_bytes(spec) for spec in case.buffers}
-    buffers = {name: device.array(data) for name, data in inputs.items()}
+    buffers = _place(device, case.buffers, inputs)
     maps = {
         spec.name: device.tensor_map(buffers[spec.buffer], offset=spec.offset, **spec.fields)
         for spec in case.tensor_maps
@@ -109,7 +111,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
         grid=case.grid, block=case.block, cluster=case.cluster, dynamic_smem=case.dynamic_smem, args=arguments,
         timeout=timeout,
     )  # fmt: skip
-    outputs = {name: buffer.numpy().reshape(-1).view(np.uint8) for name, buffer in buffers.items()}
+    outputs = {name: buffers[name].numpy().reshape(-1).view(np.uint8) for name in specs}
     checks = [
         compare(entry, specs[entry.buffer], wanted, outputs[entry.buffer])
         for entry, wanted in zip(case.expect, expected, strict=True)
@@ -125,14 +127,28 @@ def _kernel(module: Module, case: LaunchCase) -> Kernel:
         raise
 
 
+def _place(device: Device, specs: Sequence[BufferSpec], inputs: dict[str, NDArray[np.uint8]]) -> dict[str, Buffer]:
+    by_name = {spec.name: spec for spec in specs}
+    buffers: dict[str, Buffer] = {}
+    for name in placement_order(specs):
+        data = bytearray(inputs[name])
+        _write_pointers(data, by_name[name].pointers, buffers)
+        buffers[name] = device.array(np.frombuffer(data, np.uint8))
+    return buffers
+
+
+def _write_pointers(data: bytearray, pointers: Pointers, buffers: dict[str, Buffer]) -> None:
+    for at, name, offset in pointers:
+        data[at : at + 8] = (buffers[name].address + offset).to_bytes(8, "little")
+
+
 def _argument(argument: Argument, buffers: dict[str, Any], maps: dict[str, Any]) -> Any:
     if argument.tensor_map:
         return maps[argument.tensor_map]
     if argument.buffer:
         return np.uint64(buffers[argument.buffer].address + argument.offset)
     data = bytearray(argument.data)
-    for at, name, offset in argument.pointers:
-        data[at : at + 8] = (buffers[name].address + offset).to_bytes(8, "little")
+    _write_pointers(data, argument.pointers, buffers)
     for at, name in argument.maps:
         data[at : at + 128] = maps[name].tobytes()
     return bytes(data)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from umma_probe.harness.launch_case.expression import check
 from umma_probe.harness.located import Section, load_located
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from umma_probe.harness.located import Faults
 
 INITS = ("zero", "ones", "sentinel", "arange", "random_normal", "random_int", "file")
@@ -26,6 +29,8 @@ SWIZZLES = ("none", "32B", "64B", "128B", "128B-atom-32B", "128B-atom-32B-flip-8
 INTERLEAVES = ("none", "16B", "32B")
 PROMOTIONS = ("none", "64B", "128B", "256B")
 FILLS = ("zero", "nan")
+Pointers = tuple[tuple[int, str, int], ...]
+"""Addresses inside other bytes: (byte offset there, buffer, offset in that buffer)."""
 _MAX_ELEMENTS = 1 << 40
 """More than any GPU holds; also keeps sizes within 64 bits."""
 
@@ -48,6 +53,7 @@ class BufferSpec:
     shape: tuple[int, ...]
     packed: bool
     init: Init
+    pointers: Pointers = ()
 
     @property
     def size_bytes(self) -> int:
@@ -87,8 +93,7 @@ class Argument:
     buffer: str = ""
     offset: int = 0
     data: bytes = b""
-    pointers: tuple[tuple[int, str, int], ...] = ()
-    """(byte offset in the struct, buffer, offset in the buffer)."""
+    pointers: Pointers = ()
     maps: tuple[tuple[int, str], ...] = ()
 
 
@@ -160,7 +165,7 @@ class _Reader:
             cluster=_dims(top, "cluster") if "cluster" in top else None,
             dynamic_smem=top.integer("dynamic_smem", 0),
         )
-        case.buffers = [self._buffer(section) for section in top.sections("buffers")]
+        case.buffers = self._buffers(top)
         case.tensor_maps = [self._map(section) for section in top.sections("tensor_maps")]
         case.args = [self._argument(section) for section in top.sections("args")]
         case.expect = [self._expectation(section) for section in top.sections("expect")]
@@ -175,6 +180,21 @@ class _Reader:
         return path
 
     # ------------------------------------------------------------------ buffers
+    def _buffers(self, top: Section) -> list[BufferSpec]:
+        sections = top.sections("buffers")
+        buffers = [self._buffer(section) for section in sections]
+        # only now, since a buffer may point to any other
+        buffers = [replace(buffer, pointers=self._pointers(section, buffer.size_bytes, "buffer"))
+                   for section, buffer in zip(sections, buffers, strict=True)]  # fmt: skip
+        for section in sections:
+            section.finish()
+        try:
+            placement_order(buffers)
+        except CycleError as error:
+            circle = " -> ".join(error.args[1])
+            self.faults.add(top.node_of("buffers"), f"buffers hold each other's addresses in a circle: {circle}")
+        return buffers
+
     def _buffer(self, section: Section) -> BufferSpec:
         name = section.text("name")
         type_ = CASE_TYPES.get(section.choice("dtype", CASE_TYPES), CASE_TYPES["u8"])
@@ -189,7 +209,6 @@ class _Reader:
         if name in self.buffers:
             section.fault("name", f"'{name}' is used twice")
         self.buffers[name] = buffer
-        section.finish()
         return buffer
 
     def _init(self, section: Section) -> Init:
@@ -301,22 +320,26 @@ class _Reader:
         except ValueError:
             section.fault("bytes", "must be pairs of hex digits")
             data = b""
-        pointers, maps = [], []
-        for entry in section.sections("pointers"):
-            at = entry.integer("at")
-            self._check_room(entry, at, 8, data)
-            pointers.append((at, self._known_buffer(entry, "buffer"), entry.integer("offset", 0)))
-            entry.finish()
+        maps = []
         for entry in section.sections("tensor_maps"):
-            at = entry.integer("at")
-            self._check_room(entry, at, 128, data)
+            at = self._at(entry, 128, len(data), "struct")
             maps.append((at, entry.choice("tensor_map", self.maps or ["(no tensor maps)"])))
             entry.finish()
-        return Argument(data=data, pointers=tuple(pointers), maps=tuple(maps))
+        return Argument(data=data, pointers=self._pointers(section, len(data), "struct"), maps=tuple(maps))
 
-    def _check_room(self, entry: Section, at: int, size: int, data: bytes) -> None:
-        if at + size > len(data):
-            entry.fault("at", f"is {at}: {size} bytes from there do not fit the struct of {len(data)} bytes")
+    def _pointers(self, section: Section, room: int, what: str) -> Pointers:
+        pointers = []
+        for entry in section.sections("pointers"):
+            at = self._at(entry, 8, room, what)
+            pointers.append((at, self._known_buffer(entry, "buffer"), entry.integer("offset", 0)))
+            entry.finish()
+        return tuple(pointers)
+
+    def _at(self, entry: Section, size: int, room: int, what: str) -> int:
+        at = entry.integer("at")
+        if at + size > room:
+            entry.fault("at", f"is {at}: {size} bytes from there do not fit the {what} of {room} bytes")
+        return at
 
     def _expectation(self, section: Section) -> Expectation:
         buffer = self._known_buffer(section, "buffer")
@@ -338,6 +361,14 @@ class _Reader:
                                   str(section.raw("about", "") or ""))  # fmt: skip
         section.finish()
         return expectation
+
+
+def placement_order(buffers: Sequence[BufferSpec]) -> list[str]:
+    """The names of the buffers, each after those that it holds addresses of.
+
+    :raises CycleError: buffers that point to each other.
+    """
+    return list(TopologicalSorter({spec.name: [to for _, to, _ in spec.pointers] for spec in buffers}).static_order())
 
 
 def _is_integer(value: Any, low: int) -> bool:
