@@ -51,6 +51,7 @@ _source(
     "cutlass", "NVIDIA CUTLASS / CuTe headers", "4.7.0 (7107b05)", "https://github.com/NVIDIA/cutlass", "2026-11-30"
 )
 _source("deepgemm", "DeepGEMM", "54e2261", "https://github.com/deepseek-ai/DeepGEMM", "2026-11-30")
+_source("learn-cuda", "gau-nernst/learn-cuda", "1454f8b", "https://github.com/gau-nernst/learn-cuda", "2026-11-30")
 _source(
     "sf-tensor",
     "sf-tensor/tcgen05: instruction paths compared with a B200",

@@ -1,9 +1,12 @@
 """tcgen05.ld and tcgen05.st: Tensor Memory to registers and back, as operations in flight.
 
 A warp reaches the 32 lanes of its own partition (warp index modulo 4), all columns. The lane field of the address
-must name that partition; 0 works from every warp (DeepGEMM and others rely on it). A load reads when it takes
-effect, not when it is issued; a store's data is taken at issue and lands later. Stores of one warp land in their
-order (assumed; loads are not ordered after them).
+must name that partition; 0 works from every warp (DeepGEMM and others rely on it). Tensor Memory has 128 lanes, so
+the field's bits above the seventh say nothing: a kernel that numbers the lanes of a CTA pair from 0 to 255 works on
+B200, and is recorded as `review`.
+
+A load reads when it takes effect, not when it is issued; a store's data is taken at issue and lands later. Stores of
+one warp land in their order (assumed; loads are not ordered after them).
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.datapath import access_box
 from umma_probe.model.decode import operation
 from umma_probe.model.ops.tcgen05_alloc import whole_warp
+from umma_probe.model.tmem import COLUMN_MASK, LANE_SHIFT
 from umma_probe.model.values import TYPES
+from umma_probe.spec.machine import TMEM_LANES
 from umma_probe.spec.sources import Evidence, Ref, assumed, documented
 
 if TYPE_CHECKING:
@@ -40,6 +45,12 @@ REFS = (
     documented("tcgen05.st"),
     documented("Access restrictions: a warp reaches its quarter of the lanes"),
     Ref("deepgemm", "epilogues read with lane field 0 from every warp", Evidence.KERNEL),
+    Ref(
+        "learn-cuda",
+        "02e_matmul_sm100/matmul_v5.cu",
+        Evidence.KERNEL,
+        "the odd CTA of a pair loads from lanes 128 to 255; its result is compared on a B200",
+    ),
     assumed(
         "tcgen05.st", "stores of one warp to one cell land in program order; two stores with no wait would settle it"
     ),
@@ -67,7 +78,11 @@ class Access:
         :raises UndefinedBehavior: the lane lies in another warp's partition.
         """
         partition = 32 * (warp % f.launch.cta_warps % 4)
-        lane, column = taddr >> 16, taddr & 0xFFFF
+        lane, column = taddr >> LANE_SHIFT, taddr & COLUMN_MASK
+        if lane >= TMEM_LANES:
+            f.launch.review("tmem-lane-field", f"{self.what}: address {taddr:#010x} has lane {lane}; there are "
+                            f"{TMEM_LANES}, and the bits above are taken as ignored: {REFS[4]}", thread)  # fmt: skip
+            lane %= TMEM_LANES
         aligned = (0,) if self.box.lanes == 32 else (0, 16)
         if lane % 32 not in aligned:
             f.fault(DeviceError, f"{self.what}: address {taddr:#010x} has lane {lane}; lane % 32 must be "

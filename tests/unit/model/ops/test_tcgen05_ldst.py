@@ -110,7 +110,8 @@ def test_stores(shape: str, unpack: bool):
         f"[%z]{split_operand(shape, split)}, {vector(count)};\ntcgen05.wait::st.sync.aligned;\n",
         columns=128,
     )
-    cells, written = ran.launch.tmem_snapshots[0]
+    image = ran.launch.tmem_snapshots[0]
+    cells, written = image.words, image.written
     expected = np.full((128, 512), -1, np.int64)
     t, r = np.meshgrid(np.arange(32), np.arange(count), indexing="xy")
     for warp in range(4):
@@ -135,6 +136,14 @@ def test_lane_field_zero_works_from_every_warp():
 
 
 LD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [%z];\n"
+
+
+def test_lane_field_bits_above_the_lanes_are_ignored():
+    """The odd CTA of learn-cuda's pairs loads from lanes 128 to 255."""
+    body = FILL + "shl.b32 %z, %warp, 21;\nadd.u32 %z, %z, %base;\nadd.u32 %z, %z, 0x800000;\n" + LD
+    ran = run(body + "tcgen05.wait::ld.sync.aligned;\nOUT(0, %r0)\n", columns=128)
+    assert (ran.results[0, 0] == np.arange(128) << 16).all()
+    assert ran.reviews == {"tmem-lane-field"}
 
 
 @pytest.mark.parametrize(("body", "error", "text", "warp"), [
@@ -162,7 +171,7 @@ def test_halves_apart_need_no_columns_between_them():
     middle = "add.u32 %x, %r9, 32;\n@%pw tcgen05.dealloc.cta_group::1.sync.aligned.b32 %x, 32;\nbar.sync 0;\n"
     body += middle + "mov.u32 %r0, %tid;\ntcgen05.st.sync.aligned.16x32bx2.x1.b32 [%r9], 64, {%r0};\n"
     ran = run(body, alloc=False)
-    _, written = ran.launch.tmem_snapshots[0]
+    written = ran.launch.tmem_snapshots[0].written
     assert written[:16, [0, 64]].all()
     assert written.sum() == 4 * 32
 
