@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from umma_probe.assets import asset_dir, checkout_dir
 from umma_probe.errors import ConfigError, unknown_name
-from umma_probe.findings.schema import Bearing, Finding, Status, Verification
+from umma_probe.findings.schema import Answer, Assembly, Bearing, Finding, Status, Verification
 from umma_probe.harness.located import Section, load_located
 from umma_probe.harness.manifest import load_probe, probe_names
 from umma_probe.model.async_engine import Policy
 from umma_probe.record.expectations import expectation
 from umma_probe.registry import Registry
+from umma_probe.spec.machine import ARCHS
 from umma_probe.spec.shapes import SOURCE_CONFLICTS
 from umma_probe.spec.sources import SOURCES, Evidence, Ref
 
@@ -65,6 +66,7 @@ def load_finding(path: Path) -> Finding:
         reports=tuple(top.texts("reports", [])),
         conflicts=tuple(top.texts("conflicts", [])),
         bears_on=tuple(_bearings(top)),
+        assembles=tuple(_assembles(top)),
         last_verified=_verification(top),
         path=path,
     )
@@ -160,12 +162,38 @@ def _bearings(top: Section) -> Iterator[Bearing]:
                 Policy.parse(policy)
             except ConfigError as error:
                 section.fault("policies", error.message)
-        expect = tuple(_expect(section))
-        means = section.text("means")
+        open_ended = "answers" in section
+        answers = tuple(_answers(section))
+        expect = () if open_ended else tuple(_expect(section, "expect"))
+        means = "" if open_ended else section.text("means")
+        arch = section.choice("arch", [*ARCHS, ""], "")
         force = section.flag("force")
-        settles = _status(section, "settles", required=False)
+        settles = None if open_ended else _status(section, "settles", required=False)
         section.finish()
-        yield Bearing(probe, params, policies, expect, means, force, settles)
+        yield Bearing(probe, params, policies, expect, means, force, settles, arch, answers)
+
+
+def _answers(section: Section) -> Iterator[Answer]:
+    """Where nobody knows: the foreseen outcomes; the first that fits is the answer."""
+    for entry in section.sections("answers"):
+        when, says = tuple(_expect(entry, "when")), entry.text("says")
+        settles = _status(entry, "settles", required=False)
+        entry.finish()
+        yield Answer(when, says, settles)
+
+
+def _assembles(top: Section) -> Iterator[Assembly]:
+    for section in top.sections("assembles"):
+        ptx = section.text("ptx")
+        arch = section.choice("arch", list(ARCHS), "sm_100a")
+        answer = section.choice("expect", ["accepted", "refused"])
+        says = section.text("says", "")
+        means = section.text("means")
+        settles = _status(section, "settles", required=False)
+        if says and answer == "accepted":
+            section.fault("says", "is given, must be left out where the assembler accepts")
+        section.finish()
+        yield Assembly(ptx, arch, answer == "accepted", says, means, settles)
 
 
 def _params(section: Section, probe: str) -> dict[str, Any]:
@@ -181,16 +209,16 @@ def _params(section: Section, probe: str) -> dict[str, Any]:
     return {str(key).replace("-", "_"): value for key, value in given.items()}
 
 
-def _expect(section: Section) -> list[Expectation]:
-    wanted = section.raw("expect")
+def _expect(section: Section, key: str) -> list[Expectation]:
+    wanted = section.raw(key)
     if not isinstance(wanted, dict) or not wanted:
         if wanted is not None:
-            section.fault("expect", "must be a mapping of report keys")
+            section.fault(key, "must be a mapping of report keys")
         return []
     found: list[Expectation] = []
-    for key, value in wanted.items():
+    for name, value in wanted.items():
         try:
-            found += expectation(str(key), value)
+            found += expectation(str(name), value)
         except ConfigError as error:
-            section.fault("expect", error.message)
+            section.fault(key, error.message)
     return found

@@ -4,6 +4,10 @@ Three things are kept apart: what was *observed* (facts of runs or texts), what 
 what the observation *cannot show*. A conclusion never changes an observation, and a re-check on the model never
 settles what silicon does: the model was written from the same documents.
 
+What re-checks a finding is a run of a probe (``bears_on``) or a question to NVIDIA's assembler (``assembles``). Where
+the documents say what a run must give, it has an expectation; where nobody knows, answers, one for each outcome that
+is foreseen, and what each would mean.
+
 Status:
 
 - ``observed``: seen, by somebody, once; nobody has explained or repeated it here.
@@ -37,8 +41,19 @@ class Status(Enum):
 
 
 @dataclass(frozen=True)
+class Answer:
+    """One way in which a run may come out whose outcome no document decides."""
+
+    when: tuple[Expectation, ...]
+    says: str
+    """What it would mean for the finding."""
+    settles: Status | None = None
+    """The finding's status once silicon answers so; None if that settles nothing."""
+
+
+@dataclass(frozen=True)
 class Bearing:
-    """One run that bears on the finding: it can be repeated and has an expected outcome."""
+    """One run that bears on the finding: it can be repeated, and its outcome is expected or one of ``answers``."""
 
     probe: str
     params: dict[str, Any]
@@ -46,10 +61,28 @@ class Bearing:
     policies: tuple[str, ...]
     expect: tuple[Expectation, ...]
     means: str
-    """What it means for the finding that the expectation holds."""
+    """What it means for the finding that the expectation holds; empty where there are answers."""
     force: bool = False
     settles: Status | None = None
     """The finding's status once this holds on silicon; None if it settles nothing."""
+    arch: str = ""
+    """The only target that can run it; empty for any."""
+    answers: tuple[Answer, ...] = ()
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """One question to the assembler, which is the witness itself: its answer needs no GPU."""
+
+    ptx: str
+    """With the registers of ``gpu.assemble.REGISTERS``."""
+    arch: str
+    accepted: bool
+    says: str
+    """Part of the message where it is refused."""
+    means: str
+    settles: Status | None = None
+    """The finding's status once the assembler answers so; None if it settles nothing."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +123,7 @@ class Finding:
     conflicts: tuple[str, ...]
     """Names of ``spec.shapes.SOURCE_CONFLICTS`` that it is about."""
     bears_on: tuple[Bearing, ...]
+    assembles: tuple[Assembly, ...]
     last_verified: Verification | None
     path: Path
 
@@ -124,8 +158,14 @@ class Finding:
                     "policies": list(case.policies),
                     "expect": [str(entry) for entry in case.expect],
                     "means": case.means,
+                    "arch": case.arch,
+                    "answers": [{"when": list(map(str, answer.when)), "says": answer.says} for answer in case.answers],
                 }
                 for case in self.bears_on
+            ],
+            "assembles": [
+                {"ptx": case.ptx, "arch": case.arch, "accepted": case.accepted, "means": case.means}
+                for case in self.assembles
             ],
             "last_verified": None if verified is None else vars(verified),
         }

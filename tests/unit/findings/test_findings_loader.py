@@ -39,6 +39,10 @@ bears_on:
   - {probe: tmem-layuot, expect: {verdict: pass}, means: x}
   - {probe: tmem-layout, params: {mm: 3}, policies: [eagre], expect: {occupancy.zero: ""}, means: x, settles: done}
   - {probe: tmem-layout, expect: pass}
+  - {probe: tmem-layout, answers: [{when: {verdict: bad}, says: x}, {when: 3, says: x}], means: x, arch: sm_1000}
+assembles:
+  - {ptx: "trap;", expect: taken, means: x}
+  - {ptx: "trap;", expect: accepted, says: x, means: x}
 last_verified: {date: 1, target: x}
 """
 
@@ -101,8 +105,14 @@ def test_all_faults_at_once_with_their_lines(tmp_path: Path) -> None:
         (20, "unknown settles 'done'"),
         (21, "expect: must be a mapping"),
         (21, "key 'means' is missing"),
-        (22, "last_verified.date: is 1"),
-        (22, "key 'version' is missing"),
+        (22, "unknown verdict 'bad'"),
+        (22, "answers[1].when: must be a mapping"),
+        (22, "unknown key 'means'"),
+        (22, "unknown arch 'sm_1000'"),
+        (24, "unknown expect 'taken'"),
+        (25, "says: is given, must be left out"),
+        (26, "last_verified.date: is 1"),
+        (26, "key 'version' is missing"),
     ]:
         where = f"faulty.yaml:{line}:" if line else ""
         assert any(where in text and part in text for text in message.splitlines()), (line, part, message)

@@ -12,8 +12,9 @@ from umma_probe.assets import asset_dir
 from umma_probe.errors import ConfigError, Deadlock, DeviceUnavailable
 from umma_probe.findings.edit import write_verification
 from umma_probe.findings.loader import FOLDER, load_finding
-from umma_probe.findings.schema import Bearing, Finding, Status, Verification
+from umma_probe.findings.schema import Answer, Assembly, Bearing, Finding, Status, Verification
 from umma_probe.findings.verify import verify
+from umma_probe.gpu.assemble import Assembled
 from umma_probe.record.expectations import expectations
 from umma_probe.record.schema import Occupancy, Report, Target
 
@@ -87,6 +88,62 @@ def test_what_cannot_run_is_no_outcome(finding: Finding, error: Exception) -> No
 def test_without_runs_nothing_changed(finding: Finding) -> None:
     result = verify(replace(finding, bears_on=()), Probe())
     assert (result.word, result.holds) == ("no run", True)
+
+
+# -------------------------------------------------------------------------------------------- questions, the assembler
+
+
+def open_ended(finding: Finding, arch: str = "") -> Finding:
+    answers = (
+        Answer(tuple(expectations({"verdict": "undecided"})), "the model does not run it"),
+        Answer(tuple(expectations({"occupancy.written_columns": "0-63"})), "it works", Status.EXPLAINED),
+        Answer(tuple(expectations({"verdict": "pass"})), "it runs"),
+    )
+    return replace(finding, bears_on=(Bearing("tmem-layout", {}, ("eager",), (), "", arch=arch, answers=answers),))
+
+
+def test_the_first_answer_that_fits_says_what_it_means(finding: Finding) -> None:
+    (outcome,) = verify(open_ended(finding), Probe(kind="cuda")).outcomes
+    assert (outcome.holds, outcome.means, outcome.settles) == (True, "it works", Status.EXPLAINED)
+    (outcome,) = verify(open_ended(finding), Probe("0-31", "cuda")).outcomes
+    assert (outcome.holds, outcome.means, outcome.settles) == (True, "it runs", None)
+    (outcome,) = verify(open_ended(finding), Probe(kind="model")).outcomes
+    assert (outcome.means, outcome.settles) == ("it works", None)
+
+
+def test_an_outcome_that_nobody_foresaw_is_a_change(finding: Finding) -> None:
+    (bearing,) = open_ended(finding).bears_on
+    result = verify(replace(finding, bears_on=(replace(bearing, answers=bearing.answers[:1]),)), Probe())
+    assert result.word == "changed"
+    assert result.outcomes[0].broken == ("no foreseen outcome: verdict pass",)
+
+
+def test_a_run_for_another_gpu_is_left_out_and_a_missing_gpu_is_not(finding: Finding) -> None:
+    gone = Probe(error=DeviceUnavailable("GPU 0 is sm_100"))
+    assert verify(open_ended(finding, "sm_103a"), gone, target="cuda:0").word == "no run"
+    with pytest.raises(DeviceUnavailable):
+        verify(open_ended(finding), gone, target="cuda:0")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "says", "answer", "broken"),
+    [
+        (True, "", Assembled(True, "", "NVRTC 1"), ()),
+        (False, "range", Assembled(False, "out of range", "NVRTC 1"), ()),
+        (True, "", Assembled(False, "bad", "NVRTC 1"), ("expected accepted for sm_100a, found refused: bad",)),
+        (False, "range", Assembled(False, "bad", "NVRTC 1"), ("expected refused for sm_100a, 'range', found refused: "
+                                                              "bad",)),
+    ],
+)  # fmt: skip
+def test_the_assembler_settles_its_own_questions(
+    finding: Finding, accepted: bool, says: str, answer: Assembled, broken: tuple[str, ...]
+) -> None:
+    asked = Assembly("trap;", "sm_100a", accepted, says, "means", Status.EXPLAINED)
+    found = replace(finding, status=Status.OPEN, bears_on=(), assembles=(asked,))
+    result = verify(found, Probe(), target="model", assemble=lambda text, arch: answer)
+    assert result.outcomes[0].broken == broken
+    assert result.status is (Status.OPEN if broken else Status.EXPLAINED)
+    assert result.target == "NVRTC 1, sm_100a"
 
 
 # --------------------------------------------------------------------------------------------------------------- edit

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from umma_probe.findings.schema import Finding
+    from umma_probe.findings.schema import Assembly, Bearing, Finding
     from umma_probe.findings.verify import Outcome, Verified
 
 
@@ -44,7 +44,10 @@ def list_(output: Output) -> int:
 
 
 def _listing(entries: Sequence[Finding]) -> str:
-    rows = [(entry.id, entry.status.value, entry.title, str(len(entry.bears_on) or "")) for entry in entries]
+    rows = [
+        (entry.id, entry.status.value, entry.title, str(len(entry.bears_on) + len(entry.assembles) or ""))
+        for entry in entries
+    ]
     return render(heading("Findings", counted(len(rows), "entry").replace("entrys", "entries")),
                   _table(("id", "status", "about", "runs"), rows))  # fmt: skip
 
@@ -71,7 +74,8 @@ def _parts(entry: Finding) -> Iterator[RenderableType]:
     yield from _section("Assessment", [entry.assessment])
     yield from _section("What would settle it", [entry.settled_by])
     yield from _section("Evidence", [*map(str, entry.refs), *(f"reports/{name}" for name in entry.reports)])
-    yield from _section("Runs that bear on it", [_run_line(entry, index) for index in range(len(entry.bears_on))])
+    yield from _section("Runs that bear on it", map(_run_line, entry.bears_on))
+    yield from _section("Asked of the assembler", map(_assembly_line, entry.assembles))
     if (last := entry.last_verified) is not None:
         word = "held" if last.holds else "had changed"
         yield from _section("Last verified", [f"{last.date} on {last.target}, umma-probe {last.version}: {word}"])
@@ -91,12 +95,21 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[RenderableType]:
         yield table
 
 
-def _run_line(entry: Finding, index: int) -> str:
-    case = entry.bears_on[index]
+def _run_line(case: Bearing) -> str:
     options = "".join(f" --{name.replace('_', '-')}" + ("" if value is True else f" {value}")
                       for name, value in case.params.items() if value is not False)  # fmt: skip
-    expected = "; ".join(map(str, case.expect))
-    return f"umma-probe run {case.probe}{options}{' --force' if case.force else ''}\n{expected}\n{case.means}"
+    command = f"umma-probe run {case.probe}{options}" + (f" --arch {case.arch}" if case.arch else "")
+    lines = [command + (" --force" if case.force else "")]
+    if case.answers:
+        lines += [f"{'; '.join(map(str, answer.when))}: {answer.says}" for answer in case.answers]
+    else:
+        lines += ["; ".join(map(str, case.expect)), case.means]
+    return "\n".join(lines)
+
+
+def _assembly_line(case: Assembly) -> str:
+    answer = "accepted" if case.accepted else "refused" + (f", '{case.says}'" if case.says else "")
+    return f"{case.ptx} for {case.arch}\n{answer}\n{case.means}"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
@@ -178,8 +191,13 @@ def _verdict_table(results: Sequence[Verified]) -> str:
 
 
 def _detail(result: Verified) -> str:
+    """What changed; else the answers that no document decides, and how many runs there were."""
     lines = [f"{outcome.label}: {'; '.join(outcome.broken)}" for outcome in result.outcomes if not outcome.holds]
     if result.status != result.finding.status:
-        lines.append(f"on silicon this makes it {result.status.value}")
-    runs = len(result.outcomes)
-    return "\n".join(lines) or (counted(runs, "run") if runs else "none yet: see what would settle it")
+        lines.append(f"this makes it {result.status.value}")
+    if lines:
+        return "\n".join(lines)
+    asked = sum(outcome.asked for outcome in result.outcomes)
+    runs = len(result.outcomes) - asked
+    counts = [counted(runs, "run")] * bool(runs) + [f"assembler asked {asked}x"] * bool(asked)
+    return ", ".join(counts) or "none yet: see what would settle it"
