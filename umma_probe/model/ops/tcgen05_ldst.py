@@ -21,6 +21,8 @@ from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.datapath import access_box
 from umma_probe.model.decode import operation
 from umma_probe.model.ops.tcgen05_alloc import whole_warp
+from umma_probe.model.tensor_order import LANE_GROUP, Touch
+from umma_probe.model.tensor_order import Access as TensorAccess
 from umma_probe.model.tmem import COLUMN_MASK, LANE_SHIFT
 from umma_probe.model.values import TYPES
 from umma_probe.spec.machine import TMEM_LANES
@@ -144,6 +146,7 @@ def load_executor(
         for warp, positions in f.warps():
             thread = int(f.threads[positions[0]])
             lane, column = access.place(f, warp, _uniform(f, addresses[positions], thread, access), thread)
+            _note(launch, access, "ld", lane, column, thread)
             launch.engine.submit(_load_op(launch, access, slots, registers, warp, lane, column, thread, reduce))
 
     return run
@@ -170,13 +173,38 @@ def read_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, la
     box, tmem, what = access.box, launch.tmem, access.what
     _check(launch, access, pc, thread, slot, lane, column)
     if box.whole:
-        return tmem.read(launch, thread, slot, slice(lane, lane + 32), slice(column, column + box.registers), what).T
+        cells = slice(lane, lane + 32), slice(column, column + box.registers)
+        if _has_idle_half(tmem.written[slot][cells]):
+            launch.review("idle-lanes", f"{what} reads 16 lanes from {lane} of {launch.cta_name(slot)} on which nothing "
+                          "wrote, beside 16 written ones: an accumulator of 64 rows (layout F) leaves them untouched",
+                          thread)  # fmt: skip
+            return tmem.words[slot][cells].T
+        return tmem.read(launch, thread, slot, *cells, what).T
     lanes, columns = lane + box.lane, column + box.column
     words = tmem.read_cells(launch, thread, slot, lanes, columns, what)
     if access.packed:
         high = tmem.read_cells(launch, thread, slot, lanes, columns + 1, what)
         words = (words & 0xFFFF) | (high << 16)
     return words
+
+
+def _note(launch: Launch, access: Access, kind: str, lane: int, column: int, thread: int) -> None:
+    """Tell the review of fences which cells are touched."""
+    slot, stores = thread // launch.cta_threads, kind == "st"
+    groups = slice(lane // LANE_GROUP, (lane + access.box.lanes) // LANE_GROUP)
+    launch.tensor_order.access(
+        TensorAccess(launch.pc, thread, kind),
+        [
+            Touch(slot, groups, slice(column + start, column + stop), reads=not stores, writes=stores)
+            for start, stop in access.box.spans
+        ],
+    )
+
+
+def _has_idle_half(written: Array) -> bool:
+    """One half of the 32 lanes is written throughout, the other nowhere."""
+    low, high = written[:16], written[16:]
+    return bool((low.all() and not high.any()) or (high.all() and not low.any()))
 
 
 def _check(launch: Launch, access: Access, pc: int, thread: int, slot: int, lane: int, column: int) -> None:
@@ -202,6 +230,7 @@ def store(ops: Operands, shape: str, num: int, unpack: bool) -> Executor:
             thread = int(f.threads[positions[0]])
             lane, column = access.place(f, warp, _uniform(f, addresses[positions], thread, access), thread)
             part = slice(warp * 32, warp * 32 + 32)
+            _note(launch, access, "st", lane, column, thread)
             values = np.stack([launch.regs[s][part] for s in slots])
             launch.engine.submit(_store_op(launch, access, values, warp, lane, column, thread))
 

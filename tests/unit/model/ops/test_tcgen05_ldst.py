@@ -185,6 +185,23 @@ def test_reading_what_nobody_wrote_is_a_finding():
     assert "kernel.ptx:" in finding.where
 
 
+@pytest.mark.parametrize(("written", "rules", "reviews"), [
+    ((0,), set(), {"idle-lanes"}), ((16,), set(), {"idle-lanes"}), ((0, 16), set(), set()),
+    ((), {"uninitialised-tmem"}, set()),
+])  # fmt: skip
+def test_the_lanes_beside_a_64_row_accumulator_are_for_review(
+    written: tuple[int, ...], rules: set[str], reviews: set[str]
+):
+    """A load of 32 lanes cannot leave them out; what it gives for them nobody needs."""
+    stores = "".join(f"add.u32 %z, %base, {half << 16};\ntcgen05.st.sync.aligned.16x64b.x1.b32 [%z], {{%r0}};\n"
+                     for half in written)  # fmt: skip
+    ran = run("mov.u32 %r0, 7;\n" + stores + "tcgen05.wait::st.sync.aligned;\n"
+              "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r0, %r1}, [%base];\ntcgen05.wait::ld.sync.aligned;\nOUT(0, %r1)\n")  # fmt: skip
+    assert (ran.rules, ran.reviews) == (rules, reviews)
+    lanes = ran.results[0, 0].reshape(4, 2, 16)
+    assert all((lanes[:, half // 16] == 7).all() for half in written)
+
+
 def test_freed_columns_are_forgotten():
     body = FILL + DEALLOC.format(columns=128) + "bar.sync 0;\n" + ALLOC.format(columns=128)
     ran = run(
