@@ -50,11 +50,30 @@ class LaunchOutcome:
 
 
 @dataclass(frozen=True)
+class TmemWriter:
+    """An instruction that wrote to Tensor Memory."""
+
+    instruction: str
+    """With its modifiers: ``tcgen05.mma.cta_group::1.kind::f16``."""
+    line: int
+    """Of the PTX."""
+    source: str = ""
+    """``kernel.cu:12`` where the PTX tells it (compiled with ``-lineinfo``)."""
+
+
+@dataclass(frozen=True)
 class TmemSnapshot:
-    """Tensor Memory of one CTA when it exited: (lanes, columns) words, and which of them were ever written."""
+    """Tensor Memory of one CTA when it exited (or when the kernel stopped); arrays have the shape (lane, column)."""
 
     words: npt.NDArray[np.uint32]
     written: npt.NDArray[np.bool_]
+    """Since the columns were last allocated."""
+    writer: npt.NDArray[np.int32]
+    """Index in ``writers`` of who wrote the cell last; -1 for nobody."""
+    writers: tuple[TmemWriter, ...]
+    """Of all CTAs of the launch, in the order of the program."""
+    blocks: tuple[tuple[int, int], ...] = ()
+    """Every allocation that there was: (first column, columns)."""
 
     @property
     def lanes(self) -> int:

@@ -17,6 +17,7 @@ from umma_probe.backends.base import (
     LaunchOutcome,
     Note,
     TmemSnapshot,
+    TmemWriter,
     dims,
     tensor_map_words,
 )
@@ -93,11 +94,11 @@ class ModelDevice:
     def __init__(self, arch: str = "sm_100a", policy: str = "eager", reason: str = "") -> None:
         self._machine = Machine(arch)
         self.policy = policy
+        self.jobs = 1
         self._reason = reason
         self.trace: Trace | None = None
         """Collects what the operations of each launch do, if set."""
         self._buffers = 0
-        self._last: Launch | None = None
 
     @property
     def policy(self) -> str:
@@ -108,6 +109,22 @@ class ModelDevice:
     def policy(self, text: str) -> None:
         Policy.parse(text)
         self._policy = text
+
+    @property
+    def jobs(self) -> int:
+        """Up to so many processes run a launch, where that cannot change what it does. May be set between launches."""
+        return self._jobs
+
+    @jobs.setter
+    def jobs(self, count: int) -> None:
+        if count < 1:
+            raise ConfigError(f"jobs is {count}, must be at least 1")
+        self._jobs = count
+
+    @property
+    def alone(self) -> str:
+        """Why the last launch ran in one process although ``jobs`` allows more; else empty."""
+        return self._machine.latest.alone if self._machine.latest is not None else ""
 
     @property
     def identity(self) -> DeviceIdentity:
@@ -159,14 +176,20 @@ class ModelDevice:
             raise ConfigError(f"tmem: cta is {cta}, must be one of {len(snapshots)} recorded, from 0")
         return snapshots[cta]
 
+    @property
+    def launched(self) -> bool:
+        """A kernel has started; what it left, or left behind where it failed, can be seen."""
+        return self._machine.latest is not None
+
     def tmem_all(self) -> dict[int, TmemSnapshot]:
-        """Tensor Memory of the CTAs of the last launch (the first 64 that exited), each when it exited.
+        """Tensor Memory of the CTAs of the last launch (the first 64), each when it exited or when the kernel failed.
 
         :raises ConfigError: no launch yet.
         """
-        if self._last is None:
+        launch = self._machine.latest
+        if launch is None:
             raise ConfigError("tmem: nothing was launched on this device yet")
-        return {cta: TmemSnapshot(*snapshot) for cta, snapshot in self._last.tmem_snapshots.items()}
+        return _snapshots(launch)
 
     def argument_bytes(self, index: int, argument: Any, kernel: str) -> bytes:
         """The bytes that a kernel gets for one argument.
@@ -191,12 +214,11 @@ class ModelDevice:
     ) -> LaunchOutcome:
         """Execute one launch; Tensor Memory snapshots stay until the next."""
         start = time.perf_counter()
-        self._last = None
         with _watchdog(timeout, entry):
-            self._last = self._machine.launch(module, entry, config, arguments, self._policy, self.trace)
+            launch = self._machine.launch(module, entry, config, arguments, self._policy, self.trace, self._jobs)
         seconds = time.perf_counter() - start
-        findings, reviews = _notes(self._last.findings.values()), _notes(self._last.reviews.values())
-        return LaunchOutcome(seconds, findings, reviews, "".join(self._last.printed))
+        findings, reviews = _notes(launch.findings.values()), _notes(launch.reviews.values())
+        return LaunchOutcome(seconds, findings, reviews, "".join(launch.printed))
 
 
 class ModelModule:
@@ -239,6 +261,24 @@ class ModelKernel:
         config = LaunchConfig(dims("grid", grid), dims("block", block), shape, int(dynamic_smem), cluster is not None)
         data = [self._device.argument_bytes(index, argument, self._entry) for index, argument in enumerate(args)]
         return self._device.run(self._module, self._entry, config, data, timeout)
+
+
+def _snapshots(launch: Launch) -> dict[int, TmemSnapshot]:
+    images = launch.tmem_snapshots
+    steps = np.unique(np.concatenate([np.zeros(0, np.int32), *(i.writer[i.written] for i in images.values())]))
+    writers = tuple(_writer(launch, int(step)) for step in steps)
+    return {
+        cta: TmemSnapshot(
+            image.words, image.written,
+            np.where(image.written, np.searchsorted(steps, image.writer), -1).astype(np.int32), writers, image.blocks,
+        )
+        for cta, image in sorted(images.items())
+    }  # fmt: skip
+
+
+def _writer(launch: Launch, step: int) -> TmemWriter:
+    instruction = launch.program.steps[step].instruction
+    return TmemWriter(instruction.text, instruction.pos.line, launch.program.source_place(step))
 
 
 def _notes(findings: Iterable[Finding]) -> tuple[Note, ...]:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from umma_probe.harness.fills import sentinel_words
-from umma_probe.record.schema import Cells, CellState, LaneRows, MisplacedCell, Occupancy
+from umma_probe.record.lane_rows import pack
+from umma_probe.record.schema import Cells, CellState, MisplacedCell, Occupancy
 from umma_probe.record.sets import format_set, named_set
 
 IntArray = npt.NDArray[np.int64]
@@ -26,6 +27,7 @@ LISTED = 32
 """So many misplaced cells are listed one by one."""
 
 _STATES = tuple(CellState)
+_LETTERS = np.array([state.value for state in _STATES])
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ class Observation:
         """Every cell's state, run-length coded, and the first misplaced ones."""
         counts = {state.name.lower(): self.count(state) for state in _STATES}
         odd = np.argwhere(self.at(CellState.MISPLACED, CellState.WRONG))[:LISTED]
-        return Cells(counts, _lane_rows(self.states), [self._misplaced(int(lane), int(column)) for lane, column in odd])
+        return Cells(
+            counts, pack(_LETTERS[self.states]), [self._misplaced(int(lane), int(column)) for lane, column in odd]
+        )
 
     def digests(self) -> list[str]:
         """SHA-256 of each pass."""
@@ -138,17 +142,3 @@ def columns(cells: BoolArray) -> str:
 def lanes(cells: BoolArray) -> str:
     """The lanes that have any such cell."""
     return format_set(np.flatnonzero(cells.any(axis=1)))
-
-
-def _lane_rows(states: npt.NDArray[np.uint8]) -> list[LaneRows]:
-    """Lanes with the same row together, in the order of their first lane."""
-    groups: dict[bytes, list[int]] = {}
-    for lane, row in enumerate(states):
-        groups.setdefault(row.tobytes(), []).append(lane)
-    return [LaneRows(format_set(members), _runs(np.frombuffer(row, np.uint8))) for row, members in groups.items()]
-
-
-def _runs(row: npt.NDArray[np.uint8]) -> str:
-    edges = np.flatnonzero(np.diff(row)) + 1
-    starts, ends = [0, *edges.tolist()], [*edges.tolist(), len(row)]
-    return " ".join(f"{_STATES[row[start]].value}{end - start}" for start, end in zip(starts, ends, strict=True))

@@ -22,8 +22,9 @@ from umma_probe.model.scheduler import Scheduler
 from umma_probe.model.special_registers import CtaPlace
 from umma_probe.model.strands import Strand
 from umma_probe.model.tcgen05_rules import check_target
+from umma_probe.model.tensor_order import TensorOrder
 from umma_probe.model.tensormap_proxy import TensorMapProxy
-from umma_probe.model.tmem import TensorMemory
+from umma_probe.model.tmem import TensorMemory, TmemImage
 from umma_probe.model.transfer_groups import TransferGroups
 from umma_probe.model.warp_sync import WarpSync
 from umma_probe.model.warpgroup import WarpGroups
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 MAX_RESIDENT_THREADS = 1 << 17
 SM_COUNT = 148
+SNAPSHOTS = 64
+"""Of so many CTAs the launch keeps what their Tensor Memory looked like."""
 """What ``%nsmid`` says: a B200 has 148 multiprocessors. The model gives every resident CTA one of its own."""
 
 
@@ -76,6 +79,10 @@ class Launch:
     policy: Policy
     global_memory: GlobalMemory
     param_address: int = 0
+    clusters: range | None = None
+    """Which clusters of the grid run here; all of them if None."""
+    alone: str = ""
+    """Why it runs in one process although more were asked for."""
     on_trace: Callable[[str], None] | None = None
     pc: int = 0
     """The step that executes now."""
@@ -95,9 +102,9 @@ class Launch:
         self.cta_threads = self.cta_warps * 32
         self.cluster_size = int(np.prod(config.cluster))
         self.cta_total = int(np.prod(config.grid))
-        clusters = self.cta_total // self.cluster_size
+        clusters = self.clusters or range(self.cta_total // self.cluster_size)
         fitting = max(1, MAX_RESIDENT_THREADS // (self.cta_threads * self.cluster_size))
-        self.cluster_slots = min(clusters, fitting)
+        self.cluster_slots = min(len(clusters), fitting)
         self.slot_count = self.cluster_slots * self.cluster_size
         self.thread_count = self.slot_count * self.cta_threads
         self._check_limits()
@@ -109,6 +116,7 @@ class Launch:
         self.memory = MemorySystem(self, self.global_memory, shared, variables.local_bytes)
         self.shared = shared
         self.tmem = TensorMemory(self.slot_count, self.arch)
+        self.tensor_order = TensorOrder(self)
         self.file = RegisterFile(self)
         self.regs = self.file.rows
         self.scheduler = Scheduler(self)
@@ -127,9 +135,8 @@ class Launch:
         self.tensor_maps = TensorMapProxy(self)
         self.named_barriers = NamedBarriers(self)
         self.cluster_barriers = ClusterBarriers(self)
-        self._next_cluster = 0
-        self._cluster_total = clusters
-        self.tmem_snapshots: dict[int, tuple[Array, Array]] = {}
+        self._waiting = iter(clusters)
+        self.tmem_snapshots: dict[int, TmemImage] = {}
 
     # ------------------------------------------------------------------ start and end
     def run(self) -> None:
@@ -138,20 +145,22 @@ class Launch:
         :raises UmmaProbeError: whatever the kernel ran into.
         """
         for slot in range(self.cluster_slots):
-            self._start_cluster(slot)
+            self._start_cluster(slot, next(self._waiting))
         # integer overflow, division by zero and NaN are values here, as on the GPU
-        with np.errstate(all="ignore"):
-            self.scheduler.run()
-            self.engine_drain()
+        try:
+            with np.errstate(all="ignore"):
+                self.scheduler.run()
+                self.engine_drain()
+        except UmmaProbeError:
+            self._record_residents()
+            raise
 
     def engine_drain(self) -> None:
         """At the end of a grid everything in flight has happened."""
         while self.engine.complete_one():
             pass
 
-    def _start_cluster(self, cluster_slot: int) -> None:
-        cluster = self._next_cluster
-        self._next_cluster += 1
+    def _start_cluster(self, cluster_slot: int, cluster: int) -> None:
         config = self.config
         shape = [g // c for g, c in zip(config.grid, config.cluster, strict=True)]
         self.cluster_barriers.enter(cluster_slot)
@@ -171,6 +180,7 @@ class Launch:
         self.cta_retired[slot] = False
         self.shared.clear(slot)
         self.tmem.enter(slot)
+        self.tensor_order.enter(slot)
         low = slot * self.cta_threads
         self.cluster_rank_of_thread[low : low + self.cta_threads] = rank
         self.file.enter(slot, place)
@@ -201,15 +211,25 @@ class Launch:
         self.warpgroups.retire(slot)
         for groups in (self.copy_groups, self.bulk_groups):
             groups.forget(slot * self.cta_threads, (slot + 1) * self.cta_threads)
-        index = self.cta_index(slot)
-        if len(self.tmem_snapshots) < 64:
-            self.tmem_snapshots[index] = self.tmem.snapshot(slot)
+        self._record(slot)
         cluster_slot = slot // self.cluster_size
         members = slice(cluster_slot * self.cluster_size, (cluster_slot + 1) * self.cluster_size)
-        if self.cta_retired[members].all() and self._next_cluster < self._cluster_total:
+        following = next(self._waiting, None) if self.cta_retired[members].all() else None
+        if following is not None:
             # whatever the old cluster left in flight must not hit its successor
             self.engine.require(op for op in self.engine.pending() if members.start <= op.cta < members.stop)
-            self._start_cluster(cluster_slot)
+            self._start_cluster(cluster_slot, following)
+
+    def _record(self, slot: int) -> None:
+        index = self.cta_index(slot)
+        if index < SNAPSHOTS:
+            self.tmem_snapshots[index] = self.tmem.snapshot(slot)
+
+    def _record_residents(self) -> None:
+        """The kernel has failed: record Tensor Memory of the CTAs that had not exited, as it is now."""
+        for slot in np.flatnonzero(~self.cta_retired):
+            if self.places[slot] is not None:
+                self._record(int(slot))
 
     def _check_limits(self) -> None:
         config, arch = self.config, self.arch
@@ -289,7 +309,9 @@ class Launch:
             self.on_trace(text.rstrip("\n"))
 
     def note_tcgen05_fence(self, f: Frame, side: str) -> None:
-        """A ``tcgen05.fence`` was executed: an event for traces."""
+        """A ``tcgen05.fence`` was executed: an event for traces, and one side of a hand-over."""
+        for warp, _ in f.warps():
+            self.tensor_order.fence(warp, side)
         if self.on_trace is not None:
             self.on_trace(f"{self.thread_name(int(f.threads[0]))}: tcgen05.{side}")
 

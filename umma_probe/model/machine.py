@@ -14,6 +14,7 @@ from umma_probe.model import ops
 from umma_probe.model.async_engine import Policy
 from umma_probe.model.launch import Launch, LaunchConfig
 from umma_probe.model.memory import GlobalMemory
+from umma_probe.model.parallel import run_launch
 from umma_probe.model.program_builder import ProgramBuilder
 from umma_probe.model.values import ptx_type
 from umma_probe.model.variables import Variable, size_and_alignment
@@ -74,6 +75,8 @@ class Machine:
     def __init__(self, arch: str = "sm_100a") -> None:
         self.arch = arch_row(arch)
         self.memory = GlobalMemory()
+        self.latest: Launch | None = None
+        """The last launch that started, whatever became of it."""
 
     def load(self, text: str, file: str = "<ptx>") -> LoadedModule:
         """Parse a module and place its global and constant variables.
@@ -95,13 +98,15 @@ class Machine:
 
     def launch(
         self, module: LoadedModule, entry: str, config: LaunchConfig, arguments: Sequence[bytes],
-        policy: str = "eager", trace: Trace | None = None,
+        policy: str = "eager", trace: Trace | None = None, jobs: int = 1,
     ) -> Launch:  # fmt: skip
         """Run a kernel to its end. ``arguments`` are the raw bytes of each parameter, in order.
 
         :param trace: collects what each asynchronous operation did when.
+        :param jobs: up to so many processes, where that cannot change the result.
         :return: the finished launch, with its findings and Tensor Memory snapshots.
         """
+        self.latest = None
         program = module.program(entry)
         block = self._parameter_block(program, arguments)
         allocation = self.memory.allocate(max(len(block), 1), f"parameters of {entry}", 4096)
@@ -110,7 +115,11 @@ class Machine:
             launch = Launch(program, config, self.arch, Policy.parse(policy), self.memory, allocation.address)
             if trace is not None:
                 trace.attach(launch)
-            launch.run()
+            self.latest = launch
+            if jobs == 1:
+                launch.run()
+            else:
+                run_launch(launch, jobs)
             return launch
         finally:
             self.memory.free(allocation)

@@ -41,7 +41,22 @@ class CtaAllocations:
     blocks: dict[int, int] = field(default_factory=dict)
     last_size: int = TMEM_COLUMNS
     relinquished: bool = False
+    history: list[tuple[int, int]] = field(default_factory=list)
+    """Every block there was, (base, size), freed ones too."""
     waiting: list[tuple[Strand, Wait]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TmemImage:
+    """What Tensor Memory of one CTA looked like at one moment; arrays have the shape (lane, column)."""
+
+    words: Array
+    written: Array
+    """Since the columns were last allocated."""
+    writer: Array
+    """Step number of the last write; meaningless where nothing was written."""
+    blocks: tuple[tuple[int, int], ...] = ()
+    """Every allocation that there was: (base, columns)."""
 
 
 class TensorMemory:
@@ -81,11 +96,12 @@ class TensorMemory:
                 slot * launch.cta_threads,
             )
 
-    def snapshot(self, slot: int) -> tuple[Array, Array]:
-        """Copies of (words, written), each lanes x columns."""
+    def snapshot(self, slot: int) -> TmemImage:
+        """A copy; empty on an architecture that has no Tensor Memory."""
         if slot >= len(self.words):
-            return np.zeros((0, 0), np.uint32), np.zeros((0, 0), np.bool_)
-        return self.words[slot].copy(), self.written[slot].copy()
+            return TmemImage(np.zeros((0, 0), np.uint32), np.zeros((0, 0), np.bool_), np.zeros((0, 0), np.int32))
+        blocks = tuple(self.allocations[slot].history)
+        return TmemImage(self.words[slot].copy(), self.written[slot].copy(), self.writer[slot].copy(), blocks)
 
     # ------------------------------------------------------------------ allocation
     def allocate(self, slots: tuple[int, ...], columns: int) -> int | None:
@@ -115,6 +131,7 @@ class TensorMemory:
                     self.words[slot, :, base : base + columns] = POISON
                     self.written[slot, :, base : base + columns] = False
                     state.blocks[base] = state.last_size = columns
+                    state.history.append((base, columns))
                 return base
         return None
 
@@ -201,4 +218,4 @@ class TensorMemory:
                                   "allocate enough columns, and use them before tcgen05.dealloc")  # fmt: skip
 
 
-__all__ = ["ALLOCATION_UNIT", "COLUMN_MASK", "LANE_SHIFT", "POISON", "TensorMemory"]
+__all__ = ["ALLOCATION_UNIT", "COLUMN_MASK", "LANE_SHIFT", "POISON", "TensorMemory", "TmemImage"]

@@ -12,6 +12,8 @@ from enum import Enum
 from typing import Any
 
 from umma_probe.record.accuracy import Accuracy
+from umma_probe.record.lane_rows import LaneRows
+from umma_probe.record.tmem_use import TmemUse
 
 SCHEMA_VERSION = 1
 
@@ -78,14 +80,6 @@ class Check:
 
 
 @dataclass
-class LaneRows:
-    """Lanes whose cells are all in the same states, and these as runs: ``R64 .448``."""
-
-    lanes: str
-    runs: str
-
-
-@dataclass
 class MisplacedCell:
     """An element that lies where another one (or none) belongs."""
 
@@ -148,7 +142,7 @@ class Diagnosis:
 
     cause: str
     confidence: str
-    """``certain``, ``likely`` or ``possible``."""
+    """``certain``, ``likely``, ``possible``, or ``observed``: it is seen, what brought it about is not known."""
     evidence: list[str] = field(default_factory=list)
 
 
@@ -194,6 +188,9 @@ class Report:
     verdict: str = Verdict.PASS.value
     checks: list[Check] = field(default_factory=list)
     tmem: TmemRecord | None = None
+    """Of a probe: every cell beside what is expected there."""
+    tmem_use: list[TmemUse] = field(default_factory=list)
+    """Of any other kernel, on the model: which instruction wrote which cell."""
     occupancy: Occupancy | None = None
     diagnosis: Diagnosis | None = None
     metrics: dict[str, float] = field(default_factory=dict)

@@ -6,13 +6,17 @@ Reads the record only. A block of the picture shows its worst state, so that one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from umma_probe.errors import RecordError
+from umma_probe.record.lane_rows import Letters, unpack
 from umma_probe.record.schema import CellState, TmemRecord
-from umma_probe.record.sets import named_set, parse_set
+from umma_probe.record.sets import named_set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LANES_PER_ROW = 8
 _MARGIN = 8
@@ -56,7 +60,8 @@ AFTER_ANOTHER_FILL = {
     CellState.ZERO: "zero",
 }
 
-States = npt.NDArray[np.str_]
+States = Letters
+Columns = npt.NDArray[np.bool_]
 
 
 def states_of(tmem: TmemRecord) -> States:
@@ -64,18 +69,12 @@ def states_of(tmem: TmemRecord) -> States:
 
     :raises RecordError: the runs do not cover the dump.
     """
-    states = np.full((tmem.lanes, tmem.columns), CellState.UNTOUCHED.value, dtype="<U1")
-    for row in tmem.cells.rows:
-        letters = "".join(run[0] * int(run[1:]) for run in row.runs.split())
-        if len(letters) != tmem.columns:
-            raise RecordError(f"tmem: lanes {row.lanes} have {len(letters)} cells, must be {tmem.columns}")
-        states[parse_set(row.lanes)] = list(letters)
-    return states
+    return unpack(tmem.cells.rows, tmem.lanes, tmem.columns, CellState.UNTOUCHED.value)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Blocks of cells, each with its worst state; ``rows[i][j]`` is a letter."""
+    """Blocks of cells, a letter for each: ``rows[i][j]``."""
 
     rows: list[str]
     lanes_per_row: int
@@ -100,21 +99,37 @@ class Picture:
 
 
 def picture(states: States, width: int) -> Picture:
-    """The columns that matter, at most ``width`` characters wide."""
-    total = states.shape[1]
-    busy = np.flatnonzero((states != CellState.UNTOUCHED.value).any(axis=0))
-    first = max(0, int(busy[0]) - _MARGIN) // 8 * 8 if len(busy) else 0
-    end = min(total, -(-(int(busy[-1]) + 1 + _MARGIN) // 8) * 8) if len(busy) else total
+    """The columns that matter, at most ``width`` characters wide; a block shows its worst state."""
+    badness = np.vectorize(_BADNESS.__getitem__, otypes=[np.uint8])(states)
+    busy = (states != CellState.UNTOUCHED.value).any(axis=0)
+
+    def worst(lanes: slice, columns: slice) -> str:
+        return WORST_FIRST[len(WORST_FIRST) - int(badness[lanes, columns].max())].value
+
+    return downsample(busy, states.shape[0], width, worst)
+
+
+def downsample(busy: Columns, lanes: int, width: int, choose: Callable[[slice, slice], str]) -> Picture:
+    """Blocks of cells around the columns that matter, at most ``width`` of them side by side.
+
+    :param busy: which columns matter, (columns,) booleans.
+    :param choose: the letter of a block, from its lanes and columns.
+    """
+    total = len(busy)
+    matter = np.flatnonzero(busy)
+    first = max(0, int(matter[0]) - _MARGIN) // 8 * 8 if len(matter) else 0
+    end = min(total, -(-(int(matter[-1]) + 1 + _MARGIN) // 8) * 8) if len(matter) else total
     per_char = 1
     while (end - first) / per_char > width:
         per_char *= 2
     first = first // per_char * per_char
-    badness = np.vectorize(_BADNESS.__getitem__, otypes=[np.uint8])(states)
-    rows = []
-    for lane in range(0, states.shape[0], LANES_PER_ROW):
-        block = badness[lane : lane + LANES_PER_ROW]
-        worst = [int(block[:, column : column + per_char].max()) for column in range(first, end, per_char)]
-        rows.append("".join(WORST_FIRST[len(WORST_FIRST) - rank].value for rank in worst))
+    rows = [
+        "".join(
+            choose(slice(lane, lane + LANES_PER_ROW), slice(column, column + per_char))
+            for column in range(first, end, per_char)
+        )
+        for lane in range(0, lanes, LANES_PER_ROW)
+    ]
     return Picture(rows, LANES_PER_ROW, first, per_char)
 
 

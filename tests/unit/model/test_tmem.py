@@ -59,9 +59,9 @@ def test_new_columns_hold_nothing():
     tmem.write_box(0, slice(0, 128), slice(0, 64), np.ones((128, 64), np.uint32), 7)
     assert tmem.writer[0, 5, 5] == 7
     tmem.deallocate((0,), 0, 64)
-    assert tmem.snapshot(0)[1][:, :64].all()  # what the kernel computed is still to be seen
+    assert tmem.snapshot(0).written[:, :64].all()  # what the kernel computed is still to be seen
     tmem.allocate((0,), 32)
-    words, written = tmem.snapshot(0)
+    words, written = tmem.snapshot(0).words, tmem.snapshot(0).written
     assert (words[:, :32] == POISON).all()
     assert not written[:, :32].any()
     assert written[:, 32:64].all()

@@ -13,6 +13,7 @@ from umma_probe.backends.target import open_target
 from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError, Where
 from umma_probe.harness.launch_case.run import CaseResult, run_case
 from umma_probe.harness.launch_case.schema import load_case
+from umma_probe.harness.launch_case.tmem_use import tmem_use
 from umma_probe.harness.reporting import add_notes, environment, fail_with, settle, target_record
 from umma_probe.record.schema import Check, Report, Timing, Verdict
 from umma_probe.spec.sources import Evidence, Ref
@@ -20,7 +21,9 @@ from umma_probe.spec.sources import Evidence, Ref
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from umma_probe.backends.base import Device
+    from numpy.typing import NDArray
+
+    from umma_probe.backends.base import Device, TmemSnapshot
     from umma_probe.harness.launch_case.schema import LaunchCase
     from umma_probe.model.trace import Trace
 
@@ -36,12 +39,13 @@ TOLERATED = {
 
 def exec_case(
     path: Path, *, target: str = "auto", arch: str = "", policy: str = "eager", timeout: float | None = None,
-    strict: bool = False, trace: Trace | None = None,
+    strict: bool = False, trace: Trace | None = None, jobs: int = 1,
 ) -> tuple[Report, CaseResult | None, Device]:  # fmt: skip
     """Run the case of a file.
 
     :param strict: every word of the sanitizer is a failure, those of ``TOLERATED`` too.
     :param trace: collects what the model's asynchronous operations do.
+    :param jobs: up to so many processes of the model; the result is the same.
     :return: the report, what the kernel left (None if it did not finish), and the device.
     :raises ConfigError: the file, an option or the source is wrong; nothing ran.
     :raises DeviceUnavailable: the target is not here.
@@ -52,6 +56,8 @@ def exec_case(
     device = open_target(target, arch=wanted, policy=policy, needs=needs)
     if trace is not None:
         _attach(device, trace)
+    if jobs != 1:
+        _allow(device, jobs)
     report = Report(
         command="exec",
         probe=case.name,
@@ -71,6 +77,7 @@ def exec_case(
     except UmmaProbeError as error:
         report.timing = Timing(run_s=round(time.perf_counter() - start, 4))
         fail_with(report, error)
+        _show_tmem(report, device)
         return report, None, device
     report.timing = Timing(round(result.compile_s, 4), round(result.outcome.seconds, 4))
     report.checks += result.checks
@@ -79,6 +86,7 @@ def exec_case(
             Check("execution", Verdict.PASS.value, "the kernel finishes", "it did", "nothing to compare")
         )
     add_notes(report, result.outcome)
+    _show_tmem(report, device)
     if not strict:
         _tolerate(report)
     settle(report)
@@ -89,6 +97,18 @@ def _attach(device: Device, trace: Trace) -> None:
     if not isinstance(device, ModelDevice):
         raise ConfigError(f"--trace: {device.identity.name} does not show its operations", hint="--target model")
     device.trace = trace
+
+
+def _allow(device: Device, jobs: int) -> None:
+    if not isinstance(device, ModelDevice):
+        raise ConfigError(f"--jobs: {device.identity.name} runs a kernel as it likes", hint="--target model")
+    device.jobs = jobs
+
+
+def _show_tmem(report: Report, device: Device) -> None:
+    """Which instruction wrote which cell; a kernel that failed shows what it had written until then."""
+    if isinstance(device, ModelDevice) and device.launched:
+        report.tmem_use = tmem_use(device.tmem_all())
 
 
 def _tolerate(report: Report) -> None:
@@ -125,7 +145,8 @@ def save_outputs(folder: Path, case: LaunchCase, result: CaseResult) -> None:
 
 
 def save_tmem(file: Path, device: Device) -> None:
-    """Write Tensor Memory of every recorded CTA: ``words`` and ``written`` (CTA, lane, column), and ``cta`` numbers.
+    """Write Tensor Memory of every recorded CTA: ``words``, ``written`` and ``writer_line`` (CTA, lane, column), and the
+    ``cta`` numbers. ``writer_line`` is the PTX line of the instruction that wrote the cell last, 0 for none.
 
     :raises ConfigError: the target does not show it, or the file cannot be written.
     """
@@ -137,9 +158,15 @@ def save_tmem(file: Path, device: Device) -> None:
             cta=np.array(numbers),
             words=np.stack([snapshots[n].words for n in numbers]),
             written=np.stack([snapshots[n].written for n in numbers]),
+            writer_line=np.stack([_writer_lines(snapshots[n]) for n in numbers]),
         )
     except OSError as error:
         raise ConfigError(f"--dump-tmem: cannot write {file}: {error.strerror}") from error
+
+
+def _writer_lines(snapshot: TmemSnapshot) -> NDArray[np.int32]:
+    lines = np.array([0, *(writer.line for writer in snapshot.writers)], np.int32)
+    return lines[snapshot.writer + 1]
 
 
 def save_trace(file: Path, trace: Trace) -> None:

@@ -10,23 +10,38 @@ import numpy as np
 
 from umma_probe.record.schema import CellState, Verdict
 from umma_probe.record.sets import ranges
+from umma_probe.record.tmem_use import OTHERS, UNWRITTEN
 from umma_probe.report.accuracy import MAP_LEGEND, TILE_HEADER, headline, map_lines, map_title, throughput, tile_rows
 from umma_probe.report.picture import MEANINGS, present_states, sentences, states_of
 from umma_probe.report.summary import MEANS, parameters, set_lines, target_line, timing_line
+from umma_probe.report.tmem_use import (
+    MOST_PICTURES,
+    WRITER_HEADER,
+    blocks_line,
+    left_out,
+    letters_of,
+    role,
+    use_title,
+    writer_row,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from umma_probe.record.accuracy import Accuracy
+    from umma_probe.record.lane_rows import Letters
     from umma_probe.record.schema import Check, Report, TmemRecord
+    from umma_probe.record.tmem_use import TmemUse, Writer
     from umma_probe.report.formats import View
-    from umma_probe.report.picture import States
 
 _SCALE = 2.25
 """Pixels a column."""
 _LANE = 3.0
 """Pixels a lane."""
 _LEFT, _TOP = 44, 24
+_LOOKS = {state.value: (f"var(--{state.name.lower()})", meaning) for state, meaning in MEANINGS.items()}
+_HUES = {"mma": 152, "st": 212, "cp": 38, "shift": 280}
+"""Of the instructions that write Tensor Memory."""
 
 _STYLE = """
 :root{--bg:#fbfbfa;--card:#fff;--ink:#1c1d1f;--soft:#6a6d73;--line:#e3e3e0;--warn:#b27a00;
@@ -57,6 +72,7 @@ pre{white-space:pre-wrap;margin:0}
 .chips{display:flex;flex-wrap:wrap;gap:6px}
 .chip{border:1px solid var(--line);border-radius:6px;padding:1px 8px}
 .chip b{font-weight:500;color:var(--soft)}
+.swatch{display:inline-block;width:13px;height:13px;border-radius:3px;vertical-align:-2px}
 .legend{display:flex;flex-wrap:wrap;gap:16px;color:var(--soft);margin:10px 0 0 44px}
 .legend i{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:6px;vertical-align:-1px}
 svg text{fill:var(--soft);font:11px ui-monospace,monospace}
@@ -87,6 +103,9 @@ def _body(report: Report) -> Iterator[str]:
     yield _card("", f'<div class="chips">{chips}</div>')
     if report.tmem is not None:
         yield _tmem_card(report.tmem)
+    yield from map(_tmem_use_card, report.tmem_use[:MOST_PICTURES])
+    if rest := left_out(report.tmem_use):
+        yield f'<p class="sub">{escape(rest)}</p>'
     if report.diagnosis is not None:
         evidence = "".join(f"<li>{escape(line)}</li>" for line in report.diagnosis.evidence)
         cause = f"<b>{escape(report.diagnosis.cause)}</b> ({escape(report.diagnosis.confidence)})<ul>{evidence}</ul>"
@@ -147,16 +166,45 @@ def _tmem_card(tmem: TmemRecord) -> str:
     if tmem.layout_recovered:
         recovered = f"recovered <b>{escape(tmem.layout_recovered)}</b>"
         lines += f"<li>layout: documented {escape(tmem.layout_expected)}, {recovered}</li>"
-    return _card("Tensor Memory", f'{_map(states)}<div class="legend">{legend}</div><ul>{lines}</ul>')
+    return _card(
+        "Tensor Memory",
+        f'{_map(states, CellState.UNTOUCHED.value, _LOOKS)}<div class="legend">{legend}</div><ul>{lines}</ul>',
+    )
 
 
-def _map(states: States) -> str:
-    """Lanes down, columns across; a rectangle for each run of equal columns over a run of equal lanes."""
+def _tmem_use_card(use: TmemUse) -> str:
+    looks = {
+        writer.letter: (_shade(use, writer), f"{writer.instruction}, line {writer.line}") for writer in use.writers
+    }
+    looks.setdefault(OTHERS, ("var(--soft)", "further instructions"))
+    head = "".join(f"<th>{escape(name)}</th>" for name in WRITER_HEADER)
+    rows = "".join(
+        f'<tr><td><i class="swatch" style="background:{looks[writer.letter][0]}"></i></td>'
+        + "".join(f'<td class="mono">{escape(cell)}</td>' for cell in writer_row(writer)[1:]) + "</tr>"
+        for writer in use.writers
+    )  # fmt: skip
+    drawn = _map(letters_of(use), UNWRITTEN, looks)
+    table = f"<table><tr>{head}</tr>{rows}</table>"
+    return _card(f"Tensor Memory of {use_title(use)}", f'<p class="sub">{escape(blocks_line(use))}</p>{drawn}{table}')
+
+
+def _shade(use: TmemUse, writer: Writer) -> str:
+    """A hue for the kind of instruction, a lightness for which of that kind."""
+    same = [other.letter for other in use.writers if role(other) == role(writer)]
+    return f"hsl({_HUES[role(writer)]} 55% {38 + 12 * (same.index(writer.letter) % 4)}%)"
+
+
+def _map(states: Letters, empty: str, looks: dict[str, tuple[str, str]]) -> str:
+    """Lanes down, columns across; a rectangle for each run of equal columns over a run of equal lanes.
+
+    :param empty: the letter that is not drawn.
+    :param looks: letter to (colour, meaning).
+    """
     lanes, columns = states.shape
     width, height = columns * _SCALE, lanes * _LANE
     parts = [
         f'<svg viewBox="0 0 {_LEFT + width + 8:g} {_TOP + height + 8:g}" width="100%" role="img" '
-        f'aria-label="state of every Tensor Memory cell" shape-rendering="crispEdges">',
+        f'aria-label="every Tensor Memory cell" shape-rendering="crispEdges">',
         f'<rect x="{_LEFT}" y="{_TOP}" width="{width:g}" height="{height:g}" fill="var(--untouched)"/>',
     ]
     parts += [
@@ -166,7 +214,7 @@ def _map(states: States) -> str:
         f'<text x="{_LEFT - 8}" y="{_TOP + lane * _LANE + 9:g}" text-anchor="end">{lane}</text>'
         for lane in range(0, lanes, 16)
     ]
-    parts += _rectangles(states)
+    parts += _rectangles(states, empty, looks)
     parts += [
         f'<path d="M{_LEFT} {_TOP + lane * _LANE:g}h{width:g}" stroke="var(--card)" stroke-width=".6"/>'
         for lane in range(32, lanes, 32)
@@ -174,21 +222,20 @@ def _map(states: States) -> str:
     return "".join(parts) + "</svg>"
 
 
-def _rectangles(states: States) -> Iterator[str]:
+def _rectangles(states: Letters, empty: str, looks: dict[str, tuple[str, str]]) -> Iterator[str]:
     first = 0
     for _, group in groupby(range(len(states)), key=lambda lane: states[lane].tobytes()):
         count = len(list(group))
         row = states[first]
         for letter in np.unique(row):
-            state = CellState(str(letter))
-            if state is CellState.UNTOUCHED:
+            if letter == empty:
                 continue
+            colour, meaning = looks[str(letter)]
             for low, high in ranges(np.flatnonzero(row == letter)):
-                what = f"lanes {first}-{first + count - 1}, columns {low}-{high}: {MEANINGS[state]}"
+                what = f"lanes {first}-{first + count - 1}, columns {low}-{high}: {meaning}"
                 box = (
                     f'x="{_LEFT + low * _SCALE:g}" y="{_TOP + first * _LANE:g}" '
                     f'width="{(high + 1 - low) * _SCALE:g}" height="{count * _LANE:g}"'
                 )
-                fill = f'fill="var(--{state.name.lower()})"'
-                yield f"<rect {box} {fill}><title>{escape(what)}</title></rect>"
+                yield f'<rect {box} fill="{colour}"><title>{escape(what)}</title></rect>'
         first += count

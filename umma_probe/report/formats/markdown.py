@@ -8,13 +8,24 @@ from umma_probe.record.schema import CellState
 from umma_probe.report.accuracy import MAP_LEGEND, TILE_HEADER, headline, map_lines, map_title, throughput, tile_rows
 from umma_probe.report.picture import MEANINGS, picture, present_states, sentences, states_of
 from umma_probe.report.summary import parameters, set_lines, target_line, timing_line
+from umma_probe.report.tmem_use import (
+    MOST_PICTURES,
+    WRITER_HEADER,
+    blocks_line,
+    left_out,
+    letters_of,
+    use_picture,
+    use_title,
+    writer_row,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from umma_probe.record.accuracy import Accuracy
     from umma_probe.record.schema import Report, TmemRecord
     from umma_probe.report.formats import View
+    from umma_probe.report.picture import Picture
 
 _WIDTH = 96
 _CHARACTERS = {CellState.RIGHT: "#", CellState.MISSING: "-"}
@@ -34,6 +45,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"- parameters: {', '.join(f'`{name}={value}`' for name, value in parameters(report))}"
     if report.tmem is not None:
         yield from _tmem(report.tmem)
+    yield from _tmem_use(report)
     if report.occupancy is not None:
         yield "\n| columns | |\n|---|---|"
         yield from (f"| {name} | {_cell(columns)} |" for name, columns in set_lines(report))
@@ -68,16 +80,31 @@ def _accuracy(report: Report, accuracy: Accuracy) -> Iterator[str]:
 
 def _tmem(tmem: TmemRecord) -> Iterator[str]:
     states = states_of(tmem)
-    drawn = picture(states, _WIDTH)
-    yield "\n## Tensor Memory\n\n```"
-    yield f"{'column':>8} {drawn.ruler()}"
-    for index, row in enumerate(drawn.rows):
-        yield f"{drawn.lane_label(index):>8} " + "".join(character(CellState(letter)) for letter in row)
-    yield "```\n"
+    yield "\n## Tensor Memory\n"
+    yield from _code(picture(states, _WIDTH), lambda letter: character(CellState(letter)))
     yield ", ".join(f"`{character(state)}` {MEANINGS[state]}" for state in present_states(states)) + "\n"
     yield from (f"- {line}" for line in sentences(states, fill=tmem.fill))
     if tmem.layout_recovered:
         yield f"- layout: documented {tmem.layout_expected}, recovered {tmem.layout_recovered}"
+
+
+def _code(drawn: Picture, look: Callable[[str], str]) -> Iterator[str]:
+    yield "```"
+    yield f"{'column':>8} {drawn.ruler()}"
+    for index, row in enumerate(drawn.rows):
+        yield f"{drawn.lane_label(index):>8} " + "".join(map(look, row))
+    yield "```\n"
+
+
+def _tmem_use(report: Report) -> Iterator[str]:
+    for use in report.tmem_use[:MOST_PICTURES]:
+        yield f"\n## Tensor Memory of {use_title(use)}\n\n{blocks_line(use)}; a letter is who wrote last\n"
+        yield from _code(use_picture(letters_of(use), _WIDTH), str)
+        yield _row(WRITER_HEADER)
+        yield "|" + "---|" * len(WRITER_HEADER)
+        yield from (_row(writer_row(writer)) for writer in use.writers)
+    if rest := left_out(report.tmem_use):
+        yield f"\n{rest}"
 
 
 def character(state: CellState) -> str:

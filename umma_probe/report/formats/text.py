@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from umma_probe.record.schema import CellState, Verdict
+from umma_probe.record.tmem_use import UNWRITTEN
 from umma_probe.report.accuracy import (
     MAP_LEGEND,
     TILE_HEADER,
@@ -25,16 +26,28 @@ from umma_probe.report.accuracy import (
 )
 from umma_probe.report.picture import MEANINGS, picture, present_states, sentences, states_of
 from umma_probe.report.summary import parameters, set_lines, target_line, timing_line
+from umma_probe.report.tmem_use import (
+    MOST_PICTURES,
+    WRITER_HEADER,
+    blocks_line,
+    left_out,
+    letters_of,
+    role,
+    use_picture,
+    use_title,
+    writer_row,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.console import RenderableType
 
     from umma_probe.record.accuracy import Accuracy
     from umma_probe.record.schema import Check, Report, SanitizerFinding, TmemRecord
+    from umma_probe.record.tmem_use import TmemUse
     from umma_probe.report.formats import View
-    from umma_probe.report.picture import States
+    from umma_probe.report.picture import Picture, States
 
 # state -> (character, style)
 CELLS = {
@@ -47,6 +60,8 @@ CELLS = {
     CellState.OPERAND: ("▒", "blue"),
     CellState.UNTOUCHED: ("·", "bright_black"),
 }
+ROLE_STYLES = {"mma": "green", "st": "cyan", "cp": "yellow", "shift": "magenta"}
+_NOBODY = "·"
 VERDICT_STYLES = {
     Verdict.PASS: "bold green",
     Verdict.FAIL: "bold red",
@@ -80,11 +95,13 @@ def _parts(report: Report, view: View) -> Iterator[RenderableType]:
     yield Text("")
     if report.tmem is not None:
         states = states_of(report.tmem)
-        yield _drawing(states, view)
+        drawn = picture(states, _picture_width(view))
+        yield Group(*_lanes(drawn, lambda letter: CELLS[CellState(letter)]), Text(""), _below(drawn, _legend(states)))
         yield Text("")
         yield from (Text(f"  {line}") for line in sentences(states, fill=report.tmem.fill))
         yield from _layout_line(report.tmem)
         yield Text("")
+    yield from _tmem_use(report, view)
     if report.checks:
         yield _check_table(report.checks)
     if report.accuracy is not None:
@@ -104,26 +121,64 @@ def _head(report: Report) -> Table:
     return table
 
 
-def _drawing(states: States, view: View) -> Group:
-    drawn = picture(states, min(_MOST_CHARS, view.width - 2 * _LABEL))
-    lines = [Text.assemble((f"{'column':>{_LABEL}} ", "dim"), (drawn.ruler(), "dim"))]
+def _picture_width(view: View) -> int:
+    return min(_MOST_CHARS, view.width - 2 * _LABEL)
+
+
+def _lanes(drawn: Picture, look: Callable[[str], tuple[str, str]]) -> Iterator[Text]:
+    """A ruler and the rows; ``look`` is a letter's character and style."""
+    yield Text.assemble((f"{'column':>{_LABEL}} ", "dim"), (drawn.ruler(), "dim"))
     for index, row in enumerate(drawn.rows):
         label = "lane 0-7" if index == 0 else drawn.lane_label(index)
         line = Text.assemble((f"{label:>{_LABEL}} ", "dim"))
         for letter, run in groupby(row):
-            character, style = CELLS[CellState(letter)]
+            character, style = look(letter)
             line.append(character * len(list(run)), style)
-        lines.append(line)
+        yield line
+
+
+def _below(drawn: Picture, legend: Text) -> Padding:
     scale = f"one character is {drawn.lanes_per_row} lanes x {drawn.columns_per_char} column" + (
         "s" if drawn.columns_per_char > 1 else ""
     )
+    return Padding(Group(legend, Text(scale, style="dim")), (0, 0, 0, _LABEL + 1))
+
+
+def _legend(states: States) -> Text:
     legend = Text()
     for state in present_states(states):
         character, style = CELLS[state]
         legend.append(character, style)
         legend.append(f"{_GLUE}{MEANINGS[state].replace(' ', _GLUE)}   ", "dim")
-    below = Group(legend, Text(scale, style="dim"))
-    return Group(*lines, Text(""), Padding(below, (0, 0, 0, _LABEL + 1)))
+    return legend
+
+
+def _tmem_use(report: Report, view: View) -> Iterator[RenderableType]:
+    for use in report.tmem_use[:MOST_PICTURES]:
+        drawn = use_picture(letters_of(use), _picture_width(view))
+        styles = {writer.letter: ROLE_STYLES[role(writer)] for writer in use.writers}
+        yield Text.assemble(("Tensor Memory", "bold"), f" of {use_title(use)}", (f"  {blocks_line(use)}", "dim"))
+        yield Text("")
+        yield from _lanes(drawn, lambda letter, styles=styles: _writer_look(letter, styles))  # type: ignore[misc]
+        yield Text("")
+        yield _below(drawn, Text(f"a letter is who wrote last; {_NOBODY} nobody", "dim"))
+        yield _writers(use, styles)
+    if rest := left_out(report.tmem_use):
+        yield Text(rest, style="dim")
+
+
+def _writer_look(letter: str, styles: dict[str, str]) -> tuple[str, str]:
+    return (_NOBODY, "bright_black") if letter == UNWRITTEN else (letter, styles.get(letter, "default"))
+
+
+def _writers(use: TmemUse, styles: dict[str, str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, header_style="dim", pad_edge=False, padding=(0, 1))
+    for name in WRITER_HEADER:
+        table.add_column(name, overflow="fold")
+    for writer in use.writers:
+        letter, *rest = writer_row(writer)
+        table.add_row(Text(letter, style=styles[writer.letter]), *map(Text, rest))
+    return table
 
 
 def _layout_line(tmem: TmemRecord) -> Iterator[Text]:

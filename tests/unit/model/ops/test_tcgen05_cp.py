@@ -49,7 +49,8 @@ def expected_rows(form: str) -> dict[int, int]:
 def test_rows_to_lanes(form: str, policy: str):
     shape = form.split(".")[0]
     ran = run(INIT + INDEX + FENCE + copy(form) + COMMIT + WAIT.format(parity=0), policy=policy)
-    cells, written = ran.launch.tmem_snapshots[0]
+    image = ran.launch.tmem_snapshots[0]
+    cells, written = image.words, image.written
     expected = np.full((128, 512), -1, np.int64)
     for lane, row in expected_rows(form).items():
         for word in range(WORDS[shape]):
@@ -61,7 +62,7 @@ def test_rows_to_lanes(form: str, policy: str):
 
 def test_4x256b_into_the_last_lane_of_each_partition():
     body = "add.u32 %z, %base, 0x1F0002;\n" + copy("4x256b", address="%z") + COMMIT + WAIT.format(parity=0)
-    _, written = run(INIT + INDEX + FENCE + body).launch.tmem_snapshots[0]
+    written = run(INIT + INDEX + FENCE + body).launch.tmem_snapshots[0].written
     lanes, columns = np.nonzero(written)
     assert set(lanes) == {31, 63, 95, 127}
     assert set(columns) == set(range(2, 10))
@@ -71,7 +72,8 @@ def test_4x256b_into_the_last_lane_of_each_partition():
 def test_decompression(bits: int):
     form = "128x128b.b8x16." + ("b4x16_p64" if bits == 4 else "b6x16_p32")
     ran = run(INIT + INDEX + FENCE + copy(form) + COMMIT + WAIT.format(parity=0))
-    cells, written = ran.launch.tmem_snapshots[0]
+    image = ran.launch.tmem_snapshots[0]
+    cells, written = image.words, image.written
     assert written[:, :4].all()
     data = np.ascontiguousarray(cells[:, :4]).view(np.uint8)
     for lane in (0, 1, 77, 127):
@@ -88,7 +90,8 @@ def test_both_ctas_of_a_pair_copy_their_own_shared_memory():
     body += "setp.eq.and.u32 %q2, %cta, 0, %p0;\n" + copy("32x128b.warpx4", group=2, guard="@%q2 ") + commit
     ran = run(body + WAIT.format(parity=0), pair=True, cluster=2)
     for cta in range(2):
-        cells, written = ran.launch.tmem_snapshots[cta]
+        image = ran.launch.tmem_snapshots[cta]
+        cells, written = image.words, image.written
         assert written[:, :4].all()
         assert cells[33, 1] == source_word(1, 1, 32) + (cta << 16)
 
@@ -101,7 +104,7 @@ def test_shift_takes_the_next_lane_and_keeps_the_last_of_each_partition():
     )
     body = INIT + fill + "add.u32 %z, %base, 4;\n@%p0 tcgen05.shift.cta_group::1.down [%z];\n" + COMMIT
     ran = run(body + WAIT.format(parity=0))
-    cells, _ = ran.launch.tmem_snapshots[0]
+    cells = ran.launch.tmem_snapshots[0].words
     lanes = np.arange(128)
     assert (cells[:, [0, 3, 12, 15]] == lanes[:, None]).all()
     assert (cells[:, 4:12] == np.where(lanes % 32 == 31, lanes, lanes + 1)[:, None]).all()

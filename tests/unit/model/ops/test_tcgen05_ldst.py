@@ -143,7 +143,7 @@ def test_lane_field_bits_above_the_lanes_are_ignored():
     body = FILL + "shl.b32 %z, %warp, 21;\nadd.u32 %z, %z, %base;\nadd.u32 %z, %z, 0x800000;\n" + LD
     ran = run(body + "tcgen05.wait::ld.sync.aligned;\nOUT(0, %r0)\n", columns=128)
     assert (ran.results[0, 0] == np.arange(128) << 16).all()
-    assert ran.reviews == {"tmem-lane-field"}
+    assert "tmem-lane-field" in ran.reviews
 
 
 @pytest.mark.parametrize(("body", "error", "text", "warp"), [
@@ -195,9 +195,9 @@ def test_the_lanes_beside_a_64_row_accumulator_are_for_review(
     """A load of 32 lanes cannot leave them out; what it gives for them nobody needs."""
     stores = "".join(f"add.u32 %z, %base, {half << 16};\ntcgen05.st.sync.aligned.16x64b.x1.b32 [%z], {{%r0}};\n"
                      for half in written)  # fmt: skip
-    ran = run("mov.u32 %r0, 7;\n" + stores + "tcgen05.wait::st.sync.aligned;\n"
-              "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r0, %r1}, [%base];\ntcgen05.wait::ld.sync.aligned;\nOUT(0, %r1)\n")  # fmt: skip
-    assert (ran.rules, ran.reviews) == (rules, reviews)
+    load = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r0, %r1}, [%base];\ntcgen05.wait::ld.sync.aligned;\nOUT(0, %r1)\n"
+    ran = run("mov.u32 %r0, 7;\n" + stores + "tcgen05.wait::st.sync.aligned;\n" + load)
+    assert (ran.rules, ran.reviews & {"idle-lanes"}) == (rules, reviews)
     lanes = ran.results[0, 0].reshape(4, 2, 16)
     assert all((lanes[:, half // 16] == 7).all() for half in written)
 

@@ -34,7 +34,8 @@ def result(lines: str, before: str = "", **options: object) -> np.ndarray:
     """D (128, 64) at column 0, as float32."""
     ran = run(kernel(lines, before), columns=256, **options)  # type: ignore[arg-type]
     assert not ran.rules
-    cells, written = ran.launch.tmem_snapshots[0]
+    image = ran.launch.tmem_snapshots[0]
+    cells, written = image.words, image.written
     assert written[:, :64].all()
     return cells[:, :64].view(np.float32)
 

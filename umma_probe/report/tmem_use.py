@@ -1,0 +1,67 @@
+"""Which instruction wrote which cell: what every format says of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from umma_probe.record.lane_rows import unpack
+from umma_probe.record.sets import parse_set
+from umma_probe.record.tmem_use import UNWRITTEN
+from umma_probe.report.picture import downsample
+
+if TYPE_CHECKING:
+    from umma_probe.record.lane_rows import Letters
+    from umma_probe.record.tmem_use import TmemUse, Writer
+    from umma_probe.report.picture import Picture
+
+MOST_PICTURES = 4
+"""So many groups of CTAs are drawn."""
+ROLES = ("mma", "st", "cp", "shift")
+"""Second word of the instruction, by which a picture colours."""
+WRITER_HEADER = ("", "instruction", "line", "lanes", "columns")
+
+
+def letters_of(use: TmemUse) -> Letters:
+    """The letter of every cell, (lanes, columns)."""
+    return unpack(use.rows, use.lanes, use.columns, UNWRITTEN)
+
+
+def use_picture(letters: Letters, width: int) -> Picture:
+    """The written columns, at most ``width`` characters wide; a block shows who wrote most of it."""
+
+    def most(lanes: slice, columns: slice) -> str:
+        written = Counter(letters[lanes, columns].reshape(-1).tolist())
+        del written[UNWRITTEN]
+        return str(written.most_common(1)[0][0]) if written else UNWRITTEN
+
+    return downsample((letters != UNWRITTEN).any(axis=0), len(letters), width, most)
+
+
+def use_title(use: TmemUse) -> str:
+    """``Tensor Memory of CTA 0``, or of those that look the same."""
+    members = parse_set(use.ctas)
+    return f"CTA {use.ctas}" if len(members) == 1 else f"CTAs {use.ctas}, which look the same"
+
+
+def blocks_line(use: TmemUse) -> str:
+    """What was allocated."""
+    return f"allocated: columns {'; columns '.join(use.blocks)}"
+
+
+def left_out(uses: list[TmemUse]) -> str:
+    """A line on what is not drawn; empty if everything is."""
+    rest = uses[MOST_PICTURES:]
+    return f"{sum(len(parse_set(use.ctas)) for use in rest)} more CTAs look otherwise; JSON has all" if rest else ""
+
+
+def role(writer: Writer) -> str:
+    """One of ``ROLES``; ``st`` for what is none."""
+    words = writer.instruction.split(".")
+    return next((word for word in ROLES if word in words[1:2]), "st")
+
+
+def writer_row(writer: Writer) -> tuple[str, str, str, str, str]:
+    """As ``WRITER_HEADER``."""
+    place = f"{writer.line} ({writer.source})" if writer.source else str(writer.line)
+    return writer.letter, writer.instruction, place, writer.lanes, writer.columns
