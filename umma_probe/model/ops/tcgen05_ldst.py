@@ -175,10 +175,11 @@ def read_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, la
     if box.whole:
         cells = slice(lane, lane + 32), slice(column, column + box.registers)
         if _has_idle_half(tmem.written[slot][cells]):
-            launch.review("idle-lanes", f"{what} reads 16 lanes from {lane} of {launch.cta_name(slot)} on which nothing "
-                          "wrote, beside 16 written ones: an accumulator of 64 rows (layout F) leaves them untouched",
+            launch.review("idle-lanes", f"{what} reads 16 lanes of {launch.cta_name(slot)} that nothing wrote, beside "
+                          "16 written ones: an accumulator of 64 rows (layout F) leaves them untouched",
                           thread)  # fmt: skip
-            return tmem.words[slot][cells].T
+            words: Array = tmem.words[slot][cells].T
+            return words
         return tmem.read(launch, thread, slot, *cells, what).T
     lanes, columns = lane + box.lane, column + box.column
     words = tmem.read_cells(launch, thread, slot, lanes, columns, what)
