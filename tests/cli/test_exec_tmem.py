@@ -80,7 +80,7 @@ def test_the_terminal_draws_it(case: Path) -> None:
     picture = lines.index("Tensor Memory of CTA 0  allocated: columns 0-31") + 3
     assert lines[picture] == "lane 0-7 ····AABB········"
     assert lines[picture + 4] == "   32-39 ················"
-    assert any(line.split() == ["B", "tcgen05.st.sync.aligned.32x32b.x2.b32", str(SECOND), "0-31", "6-7"]
+    assert any(line.split() == ["B", "tcgen05.st.sync.aligned.32x32b.x2.b32", "PTX", str(SECOND), "0-31", "6-7"]
                for line in lines)  # fmt: skip
 
 

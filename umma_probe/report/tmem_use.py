@@ -63,5 +63,5 @@ def role(writer: Writer) -> str:
 
 def writer_row(writer: Writer) -> tuple[str, str, str, str, str]:
     """As ``WRITER_HEADER``."""
-    place = f"{writer.line} ({writer.source})" if writer.source else str(writer.line)
+    place = f"{writer.source} (PTX {writer.line})" if writer.source else f"PTX {writer.line}"
     return writer.letter, writer.instruction, place, writer.lanes, writer.columns

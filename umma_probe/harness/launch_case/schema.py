@@ -146,7 +146,7 @@ def load_case(path: Path) -> LaunchCase:
 class _Reader:
     def __init__(self, path: Path, faults: Faults) -> None:
         self.path = path
-        self.folder = path.resolve().parent
+        self.folder = path.parent
         self.faults = faults
         self.buffers: dict[str, BufferSpec] = {}
         self.maps: dict[str, TensorMapSpec] = {}
