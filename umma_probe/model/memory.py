@@ -83,6 +83,12 @@ class Bytes:
         width, index = _widest_words(offsets, size)
         self._flags[width][index] = _ALL_WRITTEN[width]
 
+    def note_read(self, offsets: Array, size: int) -> None:
+        """Somebody reads ``data`` itself at these offsets (as for ``all_written``); see :class:`WatchedBytes`."""
+
+    def note_write(self, offsets: Array, size: int) -> None:
+        """Somebody writes ``data`` itself."""
+
     def all_written(self, offsets: Array, size: int) -> Array:
         """Per offset: whether each of its ``size`` bytes was ever written.
 
@@ -91,6 +97,37 @@ class Bytes:
         width, index = _widest_words(offsets, size)
         known: Array = self._flags[width][index] == _ALL_WRITTEN[width]
         return known if known.ndim == 1 else np.asarray(known.all(axis=1))
+
+
+class WatchedBytes(Bytes):
+    """The same bytes as another object, with a shadow of what was read and what was written from here on."""
+
+    def __init__(self, seen: Bytes) -> None:
+        self.data, self.written = seen.data, seen.written
+        self._views, self._flags = seen._views, seen._flags
+        self.was_read, self.was_written = np.zeros_like(seen.written), np.zeros_like(seen.written)
+        self._read_flags = {width: self.was_read.view(dtype) for width, dtype in _WORDS.items()}
+        self._write_flags = {width: self.was_written.view(dtype) for width, dtype in _WORDS.items()}
+
+    def gather(self, offsets: Array, width: int, count: int) -> Array:
+        """As ``Bytes.gather``."""
+        self.note_read(offsets, width * count)
+        return super().gather(offsets, width, count)
+
+    def scatter(self, offsets: Array, width: int, words: Array) -> None:
+        """As ``Bytes.scatter``."""
+        self.note_write(offsets, width * words.shape[1])
+        super().scatter(offsets, width, words)
+
+    def note_read(self, offsets: Array, size: int) -> None:
+        """Bytes that were read."""
+        width, index = _widest_words(offsets, size)
+        self._read_flags[width][index] = _ALL_WRITTEN[width]
+
+    def note_write(self, offsets: Array, size: int) -> None:
+        """Bytes that were written."""
+        width, index = _widest_words(offsets, size)
+        self._write_flags[width][index] = _ALL_WRITTEN[width]
 
 
 def _widest_words(offsets: Array, size: int) -> tuple[int, Array]:

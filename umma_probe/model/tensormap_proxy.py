@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from umma_probe.errors import DeviceError, UmmaProbeError
 from umma_probe.model.memory import GLOBAL_BASE, LOCAL_WINDOW
 from umma_probe.model.tensor_map import decode_tensor_map
@@ -68,6 +70,7 @@ class TensorMapProxy:
         if not memory.contains(address, address + TENSOR_MAP_BYTES):
             f.fault(DeviceError, f"tensor map at {address:#x}: its 128 bytes lie in no allocation", thread)
         start = address - GLOBAL_BASE
+        memory.bytes.note_read(np.array([start]), TENSOR_MAP_BYTES)
         return memory.bytes.data[start : start + TENSOR_MAP_BYTES].tobytes()
 
     def _check_fresh(self, address: int, thread: int, data: bytes) -> None:

@@ -194,7 +194,9 @@ def store_effects(f: Frame, box: BoxAccess, place: int, thread: int, operator: s
         targets = _tensor_units(launch, box, plan, thread)
         if operator is not None:
             _check_written(launch, box, arena, targets, plan.unit, thread)
+            arena.note_read(targets * plan.unit, plan.unit)
             data = reduce_elements(operator, box.fields.dtype, _view(arena.data, plan.unit)[targets], data)
+        arena.note_write(targets * plan.unit, plan.unit)
         _view(arena.data, plan.unit)[targets] = data
         _view(arena.written, plan.unit)[targets] = True
 
@@ -296,6 +298,7 @@ def _read_tensor(launch: Launch, box: BoxAccess, plan: BoxPlan, thread: int) -> 
     arena = launch.memory.globals.bytes
     units = _tensor_units(launch, box, plan, thread)
     _check_written(launch, box, arena, units, plan.unit, thread)
+    arena.note_read(units * plan.unit, plan.unit)
     read = convert_loaded(box.fields.dtype, _view(arena.data, plan.unit)[units])
     if plan.inside.all():
         return read.reshape(*plan.inside.shape, plan.unit)

@@ -26,11 +26,14 @@ if TYPE_CHECKING:
               help="Write what each asynchronous operation did when: a line each (model).")  # fmt: skip
 @click.option("--strict", is_flag=True,
               help="Fail on everything that PTX forbids, also on what kernels known to work do.")  # fmt: skip
+@click.option("--jobs", "-j", type=click.IntRange(1, 1024), default=1, show_default=True,
+              help="Up to so many processes run CTAs that have nothing to do with each other (model).")  # fmt: skip
 @target_options
 @format_options(*FORMATS)
 def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, trace_file: Path | None, output: Output,
             **options: Any) -> int:  # fmt: skip
     """Run the kernel of a launch-case file and check its outputs."""
+    from umma_probe.backends.model import ModelDevice
     from umma_probe.harness.launch_case import report as cases
     from umma_probe.harness.launch_case.schema import load_case
     from umma_probe.harness.reporting import exit_code
@@ -38,6 +41,8 @@ def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, 
 
     trace = Trace() if trace_file is not None else None
     report, result, device = cases.exec_case(case_file, trace=trace, **options)
+    if isinstance(device, ModelDevice) and device.alone:
+        click.echo(f"--jobs: one process, since {device.alone}", err=True)
     if trace is not None and trace_file is not None:
         cases.save_trace(trace_file, trace)
     if result is not None and save_outputs is not None:

@@ -80,6 +80,7 @@ class Span:
             )
         if shared:
             self._check_fenced(launch, low, thread)
+        backing.note_read(np.array([low]), self.size)
         return backing.data[part].copy()
 
     def _check_fenced(self, launch: Launch, low: int, thread: int) -> None:
@@ -97,6 +98,7 @@ class Span:
         shared = self.space != "global"
         backing = memory.shared.bytes if shared else memory.globals.bytes
         low = self.base - (0 if shared else GLOBAL_BASE)
+        backing.note_write(np.array([low]), self.size)
         backing.data[low : low + self.size] = data
         backing.written[low : low + self.size] = True
         if shared:
@@ -313,10 +315,12 @@ def _writer(
     def write(data: Array) -> None:
         memory = launch.memory.globals.bytes
         part = slice(low, low + target.size)
+        memory.note_read(np.array([low]), target.size)
         if mask is None:
             target.write(launch, combine(memory.data[part], data))
             return
         chosen = np.tile((mask >> np.arange(GRANULE) & 1).astype(np.bool_), target.size // GRANULE)
+        memory.note_write(np.array([low]), target.size)
         memory.data[part][chosen] = data[chosen]
         memory.written[part] |= chosen
 
