@@ -156,8 +156,11 @@ DEVICE void tcgen05_commit(u32 mbar) {
 #define LIST_64(c, r, i) LIST_32(c, r, i), LIST_32(c, r, (i) + 32)
 #define LIST_128(c, r, i) LIST_64(c, r, i), LIST_64(c, r, (i) + 64)
 
-// (shape, .xNUM, 32-bit registers, what follows the address: the half split of 16x32bx2)
-#define TCGEN05_LD_ST(shape, num, count, split)                                                                 \
+// tcgen05_ld_16x256b_pack_16b takes the low halves of two columns into each register, tcgen05_st_..._unpack_16b puts the
+// halves of each register into two columns: both reach twice as far. For 16-bit accumulators, one element a column.
+
+// (shape, .xNUM, 32-bit registers, what follows the address: the half split of 16x32bx2; the same where two columns count)
+#define TCGEN05_LD_ST_SPLIT(shape, num, count, split, wide_split)                                               \
   DEVICE void tcgen05_ld_##shape(u32 taddr, u32 (&r)[count]) {                                                  \
     asm volatile("tcgen05.ld.sync.aligned." #shape ".x" #num ".b32 {" OPERANDS_##count "}, [%" #count "]" split \
                  ";" : LIST_##count("=r", r, 0) : "r"(taddr));                                                  \
@@ -165,40 +168,49 @@ DEVICE void tcgen05_commit(u32 mbar) {
   DEVICE void tcgen05_st_##shape(u32 taddr, const u32 (&r)[count]) {                                            \
     asm volatile("tcgen05.st.sync.aligned." #shape ".x" #num ".b32 [%" #count "]" split                         \
                  ", {" OPERANDS_##count "};" :: LIST_##count("r", r, 0), "r"(taddr) : "memory");                \
+  }                                                                                                             \
+  DEVICE void tcgen05_ld_##shape##_pack_16b(u32 taddr, u32 (&r)[count]) {                                       \
+    asm volatile("tcgen05.ld.sync.aligned." #shape ".x" #num ".pack::16b.b32 {" OPERANDS_##count "}, [%" #count \
+                 "]" wide_split ";" : LIST_##count("=r", r, 0) : "r"(taddr));                                   \
+  }                                                                                                             \
+  DEVICE void tcgen05_st_##shape##_unpack_16b(u32 taddr, const u32 (&r)[count]) {                               \
+    asm volatile("tcgen05.st.sync.aligned." #shape ".x" #num ".unpack::16b.b32 [%" #count "]" wide_split        \
+                 ", {" OPERANDS_##count "};" :: LIST_##count("r", r, 0), "r"(taddr) : "memory");                \
   }
+#define TCGEN05_LD_ST(shape, num, count) TCGEN05_LD_ST_SPLIT(shape, num, count, "", "")
 
-#define TCGEN05_LD_ST_SHAPE_1(shape)                                                                              \
-  TCGEN05_LD_ST(shape, 1, 1, "") TCGEN05_LD_ST(shape, 2, 2, "") TCGEN05_LD_ST(shape, 4, 4, "")                    \
-  TCGEN05_LD_ST(shape, 8, 8, "") TCGEN05_LD_ST(shape, 16, 16, "") TCGEN05_LD_ST(shape, 32, 32, "")                \
-  TCGEN05_LD_ST(shape, 64, 64, "") TCGEN05_LD_ST(shape, 128, 128, "")
+#define TCGEN05_LD_ST_SHAPE_1(shape)                                                              \
+  TCGEN05_LD_ST(shape, 1, 1) TCGEN05_LD_ST(shape, 2, 2) TCGEN05_LD_ST(shape, 4, 4)                \
+  TCGEN05_LD_ST(shape, 8, 8) TCGEN05_LD_ST(shape, 16, 16) TCGEN05_LD_ST(shape, 32, 32)            \
+  TCGEN05_LD_ST(shape, 64, 64) TCGEN05_LD_ST(shape, 128, 128)
 
 TCGEN05_LD_ST_SHAPE_1(32x32b)
 TCGEN05_LD_ST_SHAPE_1(16x64b)
 
-TCGEN05_LD_ST(16x128b, 1, 2, "")
-TCGEN05_LD_ST(16x128b, 2, 4, "")
-TCGEN05_LD_ST(16x128b, 4, 8, "")
-TCGEN05_LD_ST(16x128b, 8, 16, "")
-TCGEN05_LD_ST(16x128b, 16, 32, "")
-TCGEN05_LD_ST(16x128b, 32, 64, "")
-TCGEN05_LD_ST(16x128b, 64, 128, "")
+TCGEN05_LD_ST(16x128b, 1, 2)
+TCGEN05_LD_ST(16x128b, 2, 4)
+TCGEN05_LD_ST(16x128b, 4, 8)
+TCGEN05_LD_ST(16x128b, 8, 16)
+TCGEN05_LD_ST(16x128b, 16, 32)
+TCGEN05_LD_ST(16x128b, 32, 64)
+TCGEN05_LD_ST(16x128b, 64, 128)
 
-TCGEN05_LD_ST(16x256b, 1, 4, "")
-TCGEN05_LD_ST(16x256b, 2, 8, "")
-TCGEN05_LD_ST(16x256b, 4, 16, "")
-TCGEN05_LD_ST(16x256b, 8, 32, "")
-TCGEN05_LD_ST(16x256b, 16, 64, "")
-TCGEN05_LD_ST(16x256b, 32, 128, "")
+TCGEN05_LD_ST(16x256b, 1, 4)
+TCGEN05_LD_ST(16x256b, 2, 8)
+TCGEN05_LD_ST(16x256b, 4, 16)
+TCGEN05_LD_ST(16x256b, 8, 32)
+TCGEN05_LD_ST(16x256b, 16, 64)
+TCGEN05_LD_ST(16x256b, 32, 128)
 
-// The two halves as neighbours: split = NUM columns.
-TCGEN05_LD_ST(16x32bx2, 1, 1, ", 1")
-TCGEN05_LD_ST(16x32bx2, 2, 2, ", 2")
-TCGEN05_LD_ST(16x32bx2, 4, 4, ", 4")
-TCGEN05_LD_ST(16x32bx2, 8, 8, ", 8")
-TCGEN05_LD_ST(16x32bx2, 16, 16, ", 16")
-TCGEN05_LD_ST(16x32bx2, 32, 32, ", 32")
-TCGEN05_LD_ST(16x32bx2, 64, 64, ", 64")
-TCGEN05_LD_ST(16x32bx2, 128, 128, ", 128")
+// The two halves as neighbours: split = NUM columns, or twice as many.
+TCGEN05_LD_ST_SPLIT(16x32bx2, 1, 1, ", 1", ", 2")
+TCGEN05_LD_ST_SPLIT(16x32bx2, 2, 2, ", 2", ", 4")
+TCGEN05_LD_ST_SPLIT(16x32bx2, 4, 4, ", 4", ", 8")
+TCGEN05_LD_ST_SPLIT(16x32bx2, 8, 8, ", 8", ", 16")
+TCGEN05_LD_ST_SPLIT(16x32bx2, 16, 16, ", 16", ", 32")
+TCGEN05_LD_ST_SPLIT(16x32bx2, 32, 32, ", 32", ", 64")
+TCGEN05_LD_ST_SPLIT(16x32bx2, 64, 64, ", 64", ", 128")
+TCGEN05_LD_ST_SPLIT(16x32bx2, 128, 128, ", 128", ", 256")
 
 // ------------------------------------------------------------------------------------------------------ tensor core
 //

@@ -49,18 +49,23 @@ DEVICE void dump_shared(u32 smem, u32 bytes, u32* out) {
   }
 }
 
-// Shapes of tcgen05.ld as types. One instruction reads `lanes` lanes; with R registers that is 32 * R / lanes columns.
-#define LOAD_SHAPE(shape, lane_count)                               \
-  struct Load_##shape {                                             \
-    static constexpr u32 lanes = lane_count;                        \
-    template <int R>                                                \
-    static __device__ __forceinline__ void load(u32 taddr, u32 (&r)[R]) { \
-      tcgen05_ld_##shape(taddr, r);                                 \
-    }                                                               \
-    template <int R>                                                \
+// Shapes of tcgen05.ld as types. One instruction reads `lanes` lanes; with R registers that is 32 * R / lanes columns, and
+// with .pack::16b twice as many.
+#define LOAD_SHAPE(shape, lane_count)                                            \
+  struct Load_##shape {                                                          \
+    static constexpr u32 lanes = lane_count;                                     \
+    template <bool PACK = false, int R>                                          \
+    static __device__ __forceinline__ void load(u32 taddr, u32 (&r)[R]) {        \
+      if constexpr (PACK) {                                                      \
+        tcgen05_ld_##shape##_pack_16b(taddr, r);                                 \
+      } else {                                                                   \
+        tcgen05_ld_##shape(taddr, r);                                            \
+      }                                                                          \
+    }                                                                            \
+    template <int R>                                                             \
     static __device__ __forceinline__ void store(u32 taddr, const u32 (&r)[R]) { \
-      tcgen05_st_##shape(taddr, r);                                 \
-    }                                                               \
+      tcgen05_st_##shape(taddr, r);                                              \
+    }                                                                            \
   };
 LOAD_SHAPE(32x32b, 32)
 LOAD_SHAPE(16x64b, 16)
@@ -81,18 +86,19 @@ DEVICE void store_registers(u32* out, const u32 (&r)[R]) {
 
 // Reads all lanes and columns and writes the raw registers: out[instruction][warp][thread][register]. Which cell a
 // register came from is for the reader to say. 16-lane shapes take two instructions for the same columns: lower half first.
-// Other values of `first_column` and `lane_step` read the wrong cells, for planted faults.
-template <class Shape, int R>
+// Other values of `first_column` and `lane_step`, and loads that PACK though the reader does not think so (or the other
+// way), read the wrong cells, for planted faults.
+template <class Shape, int R, bool PACKED = false, bool PACK = PACKED>
 DEVICE void dump_registers(u32 tmem, u32* out, u32 first_column = 0, u32 lane_step = 16) {
-  constexpr u32 columns = 32 * R / Shape::lanes, halves = 32 / Shape::lanes;
+  constexpr u32 narrow = 32 * R / Shape::lanes, columns = PACKED ? 2 * narrow : narrow, halves = 32 / Shape::lanes;
+  constexpr u32 last = TMEM_COLUMNS - (PACK ? 2 * narrow : narrow);
   const u32 warp_lane = threadIdx.x / WARP * WARP;
   // The end is no constant to the assembler, which would else unroll in spite of the pragma, and spill.
 #pragma unroll 1
   for (u32 i = 0; i * blockDim.x < TMEM_COLUMNS / columns * halves * TMEM_LANES; ++i) {
     u32 registers[R];
-    const u32 column = min(i / halves * columns + first_column, TMEM_COLUMNS - columns);
-    const u32 taddr = tmem + tmem_address(warp_lane + i % halves * lane_step, column);
-    Shape::load(taddr, registers);
+    const u32 taddr = tmem + tmem_address(warp_lane + i % halves * lane_step, min(i / halves * columns + first_column, last));
+    Shape::template load<PACK>(taddr, registers);
     if constexpr (kept(WAIT_LD)) {
       tcgen05_wait_ld();  // the registers hold nothing before this
     } else {              // the fault: the cells are handed on, and overwritten, while the load may be under way

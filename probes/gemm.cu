@@ -1,10 +1,28 @@
 // D = A * B, with everything in view: shared and Tensor Memory hold known patterns before, and all of both is read back.
 //
-// Compile-time choices (-D): those of gemm.cuh, and for each of the two readbacks LOAD_SHAPE_i and REGISTERS_i. One CTA of
-// 128 threads.
+// Compile-time choices (-D): those of gemm.cuh, and for each of the two readbacks LOAD_SHAPE_i and REGISTERS_i. A D of 16
+// bits has a third one, with .pack::16b (PACKED_2) as an epilogue would load it. PACK_MISTAKEN_i plants a fault: loads that
+// lack the packing, or have it unasked. One CTA of 128 threads.
 #include "common.cuh"
 #include "dump.cuh"
 #include "gemm.cuh"
+
+#ifndef PACKED_2
+#define PACKED_2 0
+#endif
+#ifndef PACK_MISTAKEN_0
+#define PACK_MISTAKEN_0 0
+#endif
+#ifndef PACK_MISTAKEN_1
+#define PACK_MISTAKEN_1 0
+#endif
+#ifndef PACK_MISTAKEN_2
+#define PACK_MISTAKEN_2 0
+#endif
+
+#define DUMP(i)                                                                                                \
+  dump_registers<JOIN(Load_, LOAD_SHAPE_##i), REGISTERS_##i, i == 2, (i == 2) != PACK_MISTAKEN_##i>(           \
+      tmem, dump_##i, reading_##i.column, reading_##i.lane_step)
 
 // What Tensor Memory holds before.
 enum Fill : u32 { FILL_SENTINEL, FILL_ZERO, FILL_STALE };
@@ -19,13 +37,13 @@ extern "C" __global__ void __launch_bounds__(128)
 gemm(const ACode* a_codes,  // [m][k]
      const BCode* b_codes,  // [n][k]
      const ACode* a_before, const BCode* b_before,  // of the GEMM that leaves stale values behind
-     u32* dump_0, u32* dump_1,
+     u32* dump_0, u32* dump_1, u32* dump_2,
      u32* shared_dump,      // [0]: address of dynamic shared memory, [4...]: its bytes
      u32 shared_bytes, u32 dumped_bytes,
      u32 fill,
      const __grid_constant__ Gemm before,
      const __grid_constant__ Gemm main,
-     Reading reading_0, Reading reading_1)
+     Reading reading_0, Reading reading_1, Reading reading_2)
 {
   extern __shared__ __align__(1024) u8 operands[];
   __shared__ __align__(8) u64 mma_done;
@@ -58,8 +76,11 @@ gemm(const ACode* a_codes,  // [m][k]
   }
   multiply(main, a_codes, b_codes, base, tmem, barrier, parity);
 
-  dump_registers<JOIN(Load_, LOAD_SHAPE_0), REGISTERS_0>(tmem, dump_0, reading_0.column, reading_0.lane_step);
-  dump_registers<JOIN(Load_, LOAD_SHAPE_1), REGISTERS_1>(tmem, dump_1, reading_1.column, reading_1.lane_step);
+  DUMP(0);
+  DUMP(1);
+#if PACKED_2
+  DUMP(2);
+#endif
   if (threadIdx.x == 0) shared_dump[0] = base;
   dump_shared(base, dumped_bytes, shared_dump + 4);
 

@@ -2,7 +2,7 @@
 //
 // What is staged where (Operand) and what the MMAs are told (Read) are two things here, as they are in every kernel; the
 // host makes them agree. Compile-time choices (-D): KIND, WS, A_IN_TMEM, A_BITS, B_BITS, A_SWIZZLE, B_SWIZZLE, A_MAJOR,
-// B_MAJOR; for planted faults also LEAVE_OUT (steps.cuh), LANE_MASK, START_UNIT_LOG2, A_UNPACKED.
+// B_MAJOR; for planted faults also LEAVE_OUT (steps.cuh), LANE_MASK, START_UNIT_LOG2, A_STORING.
 #pragma once
 
 #include "common.cuh"
@@ -17,8 +17,8 @@
 #ifndef LANE_MASK
 #define LANE_MASK 0
 #endif
-#ifndef A_UNPACKED
-#define A_UNPACKED 0
+#ifndef A_STORING
+#define A_STORING PACKED
 #endif
 #ifndef START_UNIT_LOG2
 #define START_UNIT_LOG2 4  // descriptors count 16 bytes
@@ -62,22 +62,27 @@ struct Gemm {
   u32 accumulate;     // into what the first MMA finds
   u32 lane_mask[4];   // lanes that the MMA leaves alone, if LANE_MASK
   u32 issued;         // MMAs along K: as many as are staged, unless a fault is planted
+  u32 left_out[2];    // sub-tiles that no MMA makes, a bit each: none, unless a fault is planted
 };
 
 #if LANE_MASK
 #define MMA_OPCODE "tcgen05.mma.cta_group::1.kind::" TEXT(KIND)
-DEVICE void mma_masked(u32 d_taddr, u64 a_desc, u64 b_desc, u32 idesc, const u32 (&mask)[4], bool accumulate) {
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %8, 0;\n\t" MMA_OPCODE " [%0], %1, %2, %3, {%4, %5, %6, %7}, p;\n\t}"
-               :: "r"(d_taddr), "l"(a_desc), "l"(b_desc), "r"(idesc), "r"(mask[0]), "r"(mask[1]), "r"(mask[2]),
-                  "r"(mask[3]), "r"(u32(accumulate)) : "memory");
-}
+#define MMA_MASKED(a_type, a_constraint, a_text)                                                                    \
+  DEVICE void mma_masked(u32 d_taddr, a_type a, u64 b_desc, u32 idesc, const u32 (&mask)[4], bool accumulate) {     \
+    asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %8, 0;\n\t" MMA_OPCODE " [%0], " a_text                    \
+                 ", %2, %3, {%4, %5, %6, %7}, p;\n\t}"                                                              \
+                 :: "r"(d_taddr), a_constraint(a), "l"(b_desc), "r"(idesc), "r"(mask[0]), "r"(mask[1]), "r"(mask[2]), \
+                    "r"(mask[3]), "r"(u32(accumulate)) : "memory");                                                 \
+  }
+MMA_MASKED(u64, "l", "%1")
+MMA_MASKED(u32, "r", "[%1]")
 #endif
 
 // All threads: both operands to where the MMAs read them.
 DEVICE void stage_operands(const Gemm& gemm, const ACode* a_codes, const BCode* b_codes, u32 base, u32 tmem) {
 #if A_IN_TMEM
   const int row = a_row_of_lane(threadIdx.x, gemm.a.rows, WS, gemm.d_offset >> 16);
-  stage_in_tmem<A_BITS, A_UNPACKED>(tmem + gemm.a_column, row, a_codes, gemm.tiles * gemm.a.tile_k, gemm.tiles);
+  stage_in_tmem<A_BITS, A_STORING>(tmem + gemm.a_column, row, a_codes, gemm.tiles * gemm.a.tile_k, gemm.tiles);
 #else
   stage_in_shared<A_BITS, A_SWIZZLE, A_MAJOR>(gemm.a, base + gemm.a.smem, a_codes, gemm.tiles * gemm.a.tile_k);
 #endif
@@ -88,6 +93,7 @@ DEVICE void stage_operands(const Gemm& gemm, const ACode* a_codes, const BCode* 
 DEVICE void issue_mmas(const Gemm& gemm, u32 base, u32 tmem) {
 #pragma unroll 1
   for (u32 sub = 0; sub < gemm.subs; ++sub) {
+    if (gemm.left_out[sub / 32] >> sub % 32 & 1) continue;
     const u32 d_taddr = tmem + gemm.d_offset + sub * gemm.d_step;
 #pragma unroll 1
     for (u32 tile = 0; tile < gemm.issued; ++tile) {
@@ -95,7 +101,11 @@ DEVICE void issue_mmas(const Gemm& gemm, u32 base, u32 tmem) {
       const u64 b_desc = gemm.b_read.descriptor(base, tile, sub);
 #if A_IN_TMEM
       const u32 a_taddr = tmem + gemm.a_column + (gemm.d_offset & 0xff0000) + 8 * tile;
+#if LANE_MASK
+      mma_masked(d_taddr, a_taddr, b_desc, gemm.idesc, gemm.lane_mask, accumulate);
+#else
       JOIN(TCGEN05_MMA, _tmem_a)(d_taddr, a_taddr, b_desc, gemm.idesc, accumulate);
+#endif
 #elif LANE_MASK
       mma_masked(d_taddr, gemm.a_read.descriptor(base, tile, 0), b_desc, gemm.idesc, gemm.lane_mask, accumulate);
 #else

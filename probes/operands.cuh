@@ -109,11 +109,18 @@ DEVICE int a_row_of_lane(u32 lane, u32 m, bool ws, u32 lane_base) {
   return (lane & 16) == lane_base ? int(lane / 32 * 16 + lane % 16) : -1;  // M = 64: 16 rows in each 32 lanes
 }
 
+// How A is stored into Tensor Memory. Only PACKED is what an MMA reads; the others are faults to plant.
+enum Storing {
+  PACKED,        // as many elements a column as it has room for
+  ONE_A_COLUMN,
+  UNPACK_16B,    // packed registers, but with .unpack::16b: each half goes to a column of its own
+};
+
 // Stages codes[rows][k] in Tensor Memory: one MMA reads 8 columns. Elements narrower than 8 bits take 8 each: 4-bit ones
-// bits 2-5, 6-bit ones bits 0-5. UNPACKED gives each element a column of its own, which no MMA wants: a planted fault.
-template <int BITS, int UNPACKED = 0>
+// bits 2-5, 6-bit ones bits 0-5.
+template <int BITS, Storing STORING = PACKED>
 DEVICE void stage_in_tmem(u32 taddr, int row, const typename CodeOf<BITS>::type* codes, u32 k, u32 tiles) {
-  constexpr int container = UNPACKED ? 32 : BITS < 8 ? 8 : BITS, first = BITS == 4 ? 2 : 0;
+  constexpr int container = STORING == ONE_A_COLUMN ? 32 : BITS < 8 ? 8 : BITS, first = BITS == 4 ? 2 : 0;
   constexpr int per_8_columns = 256 / container;
   const u32 lane = threadIdx.x, warp_lane = lane / WARP * WARP;
 #pragma unroll 1
@@ -125,7 +132,11 @@ DEVICE void stage_in_tmem(u32 taddr, int row, const typename CodeOf<BITS>::type*
 #pragma unroll
       for (u32 i = 0; i < 8; ++i) words[i] = sentinel(lane, (taddr & 0xffff) + 8 * tile + i);
     }
-    tcgen05_st_32x32b(taddr + tmem_address(warp_lane, 8 * tile), words);
+    if constexpr (STORING == UNPACK_16B) {
+      tcgen05_st_32x32b_unpack_16b(taddr + tmem_address(warp_lane, 16 * tile), words);
+    } else {
+      tcgen05_st_32x32b(taddr + tmem_address(warp_lane, 8 * tile), words);
+    }
   }
   if (kept(WAIT_ST)) tcgen05_wait_st();  // stores are asynchronous: done only now
 }

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from umma_probe.errors import ConfigError, unknown_name
-from umma_probe.harness.gemm.recipe import Recipe, Staged, reading_of
+from umma_probe.harness.gemm.recipe import UNPACKED_TILE, Recipe, Staged, Storing, reading_of
 from umma_probe.layouts.tmem_ldst import parse
 from umma_probe.registry import Registry
 from umma_probe.spec.descriptors import Swizzle
 from umma_probe.spec.idesc import decode_idesc, encode_idesc
+from umma_probe.spec.machine import TMEM_COLUMNS, TMEM_LANES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,8 @@ class Fault:
 
 
 FAULTS: Registry[Fault] = Registry("fault")
+_NARROWEST_N = 8
+"""The least N of an MMA that is not ``.ws``."""
 
 
 def inject(recipe: Recipe, text: str | None) -> Recipe:
@@ -178,11 +181,16 @@ def _unit_forgotten(recipe: Recipe, args: str) -> Recipe:
     return recipe.with_read(name, read.changed(**{field: getattr(read, field) * 16 % (1 << 18)}))
 
 
-@_fault("operand-unpacked", "", "Stores A into Tensor Memory with one element a column.")
+@_fault("operand-unpacked", "[unpack::16b]", "Stores A into Tensor Memory with one element a column, or by that store.")
 def _operand_unpacked(recipe: Recipe, args: str) -> Recipe:
-    if args or not recipe.a_in_tmem:
-        raise ValueError("no arguments, and A in Tensor Memory")
-    return replace(recipe, a_unpacked=True)
+    if args not in ("", Storing.UNPACK_16B.value) or not recipe.a_in_tmem:
+        raise ValueError("unpack::16b or nothing, and A in Tensor Memory")
+    if not args:
+        return replace(recipe, a_storing=Storing.ONE_A_COLUMN)
+    last = TMEM_COLUMNS - UNPACKED_TILE * recipe.tiles
+    if recipe.a_column > last:
+        raise ValueError(f"A at column {last} at most: it takes twice as many columns")
+    return replace(recipe, a_storing=Storing.UNPACK_16B)
 
 
 # -------------------------------------------------------------------------------------------------- instruction and D
@@ -243,9 +251,32 @@ def _d_column(recipe: Recipe, args: str) -> Recipe:
 
 @_fault("lane-mask", "LANES", "The MMA leaves these lanes alone (disable-output-lane).")
 def _lane_mask(recipe: Recipe, args: str) -> Recipe:
-    if recipe.ws or recipe.a_in_tmem:
-        raise ValueError("A in shared memory and no .ws")
-    return replace(recipe, disabled_lanes=parse_ranges(args))
+    ranges = parse_ranges(args)
+    if recipe.ws or ranges[-1][1] > TMEM_LANES:
+        raise ValueError(f"no .ws, and lanes 0-{TMEM_LANES - 1}")
+    return replace(recipe, disabled_lanes=ranges)
+
+
+@_fault("sub-tile-skipped", "SUB-TILES", "No MMA makes these N sub-tiles of D.")
+def _sub_tile_skipped(recipe: Recipe, args: str) -> Recipe:
+    skipped = tuple(sub for low, high in parse_ranges(args) for sub in range(low, high))
+    if recipe.subs == 1 or not set(skipped) < set(range(recipe.subs)):
+        raise ValueError("two sub-tiles or more, and not all of them")
+    return replace(recipe, skipped_subs=skipped)
+
+
+@_fault("not-written", "COLUMNS", "Makes D by MMAs of 8 columns, without the MMAs of these: no cause names that.")
+def _not_written(recipe: Recipe, args: str) -> Recipe:
+    ranges, staged = parse_ranges(args), recipe.b
+    if recipe.ws or staged.placed.major != "k":
+        raise ValueError("no .ws, and B K-major")
+    if any(edge % _NARROWEST_N for edges in ranges for edge in edges) or ranges[-1][1] > recipe.total_n:
+        raise ValueError(f"whole eights of D's {recipe.total_n} columns, such as 8-15")
+    skipped = tuple(sub for low, high in ranges for sub in range(low // _NARROWEST_N, high // _NARROWEST_N))
+    fields = decode_idesc(recipe.kind, recipe.idesc)
+    narrow = replace(recipe, n=_NARROWEST_N, d_step=_NARROWEST_N, subs=recipe.total_n // _NARROWEST_N,
+                     idesc=reencode(fields, n=_NARROWEST_N), skipped_subs=skipped)  # fmt: skip
+    return narrow.with_read("b", replace(staged.read, sub_step=reading_of(staged.placed, 0, _NARROWEST_N).sub_step))
 
 
 @_fault("mma-skipped", "[TILES]", "Leaves out the last K tiles, or all of them.")
@@ -256,22 +287,32 @@ def _mma_skipped(recipe: Recipe, args: str) -> Recipe:
 # --------------------------------------------------------------------------------------------------- readback and order
 
 
-@_fault("readback", "[0|1,]shape=SHAPE.xN|column=C|lane=L", "Reads other cells than the reader believes.")
+@_fault(
+    "readback",
+    "[0|1|2,]shape=SHAPE.xN|column=C|lane=L|pack=on|off",
+    "Reads other cells than the reader believes; readback 2, of a D of 16 bits, has .pack::16b.",
+)
 def _readback(recipe: Recipe, args: str) -> Recipe:
-    index = int(args[0]) if args[:2] in ("0,", "1,") else 1
-    field, _, value = (args[2:] if args[:2] in ("0,", "1,") else args).partition("=")
+    first, _, rest = args.partition(",")
+    index, what = (int(first), rest) if first.isdecimal() else (1, args)
+    if index >= len(recipe.readings):
+        raise ValueError(f"a readback of 0-{len(recipe.readings) - 1}")
     reading = recipe.readings[index]
+    field, _, value = what.partition("=")
     match field:
         case "column":
             return recipe.with_reading(index, replace(reading, column=int(value)))
         case "lane":
             return recipe.with_reading(index, replace(reading, lane_step=int(value)))
+        case "pack" if value in ("on", "off"):
+            mistaken = reading.readback.spec.pack != (value == "on")
+            return recipe.with_reading(index, replace(reading, pack_mistaken=mistaken))
         case "shape":
-            other = replace(reading.readback, spec=parse(value))
+            other = replace(reading.readback, spec=replace(parse(value), pack=reading.readback.spec.pack))
             if other.dump_shape != reading.readback.dump_shape:
                 raise ValueError(f"a shape with {reading.readback.spec.registers} registers")
             return recipe.with_reading(index, replace(reading, readback=other))
-    raise ValueError("one of shape, column, lane")
+    raise ValueError("one of shape, column, lane, pack=on, pack=off")
 
 
 _STEPS = {"commit-wait": "COMMIT_WAIT", "proxy-fence": "PROXY_FENCE", "wait-st": "WAIT_ST", "wait-ld": "WAIT_LD"}

@@ -14,11 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from umma_probe.errors import ConfigError
-from umma_probe.layouts.tmem_ldst import LdStSpec, ldst_map, parse
+from umma_probe.layouts.tmem_ldst import LdStShape, LdStSpec, ldst_map, parse
+from umma_probe.spec.formats import FORMATS
 from umma_probe.spec.machine import TMEM_COLUMNS, TMEM_LANES
 
 WARPS = 4
 THREADS = 32
+LOW_HALF = 0xFFFF
+"""What ``.pack::16b`` takes of a column."""
+PACKED = "16x128b.x8.pack::16b"
+"""The third readback, of a D of 16 bits: with another shape than the usual two."""
 _PARTITION = 32
 """Lanes that one warp reaches."""
 
@@ -37,7 +42,7 @@ class Readback:
     @property
     def columns(self) -> int:
         """Columns that one instruction reads."""
-        return THREADS * self.spec.registers // self.spec.shape.lanes
+        return columns_of(self.spec.shape, self.spec.registers, packs=self.spec.pack)
 
     @property
     def dump_shape(self) -> tuple[int, int, int, int]:
@@ -50,20 +55,34 @@ class Readback:
         return self.spec.shape.value, self.spec.registers
 
     def words(self, dump: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-        """Tensor Memory, shape (128, 512), from a dump of ``dump_shape``."""
+        """Tensor Memory, shape (128, 512), from a dump of ``dump_shape``; a packed one knows the low halves only."""
         words = np.zeros((TMEM_LANES, TMEM_COLUMNS), np.uint32)
-        words[_cells(self)] = dump
+        lane, column = _cells(self)
+        if self.spec.pack:
+            words[lane, column], words[lane, column + 1] = dump & np.uint32(LOW_HALF), dump >> np.uint32(16)
+        else:
+            words[lane, column] = dump
         return words
+
+    @property
+    def mask(self) -> np.uint32:
+        """Bits of a cell that it shows."""
+        return np.uint32(LOW_HALF if self.spec.pack else 0xFFFFFFFF)
 
     def __str__(self) -> str:
         return str(self.spec)
 
 
+def columns_of(shape: LdStShape, registers: int, *, packs: bool) -> int:
+    """Columns that one instruction reads."""
+    return THREADS * registers // shape.lanes * (2 if packs else 1)
+
+
 @lru_cache(maxsize=32)
 def _cells(readback: Readback) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Lane and column of every register of the dump."""
+    """Lane and column of every register of the dump; of its low half, if packed."""
     spec, shape = readback.spec, readback.dump_shape
-    held = ldst_map(spec.shape, spec.num)
+    held = ldst_map(spec.shape, spec.num, pack=spec.pack)
     instruction, warp, thread, register = np.indices(shape, sparse=True)
     lane = _PARTITION * warp + spec.shape.lanes * (instruction % readback.halves) + held.lane[thread, register]
     column = instruction // readback.halves * readback.columns + held.column[thread, register]
@@ -83,3 +102,12 @@ def parse_readbacks(text: str, first: str = "32x32b.x32") -> tuple[Readback, Rea
         if spec.pack:
             raise ConfigError(f"readback is {spec}, must be without pack::16b: it would drop the high halves")
     return Readback(specs[0]), Readback(specs[1])
+
+
+def readbacks_of(text: str, d_type: str) -> tuple[Readback, ...]:
+    """The two readbacks, and of a D of 16 bits a third one with ``.pack::16b``, as its epilogue would load it.
+
+    :raises ConfigError: see ``parse_readbacks``.
+    """
+    both = parse_readbacks(text)
+    return (*both, Readback(parse(PACKED))) if FORMATS[d_type].container_bits == 16 else both

@@ -5,7 +5,9 @@
 2. Every candidate of every hypothesis predicts all registers of all launches (``Explainer``). One cause that
    explains them all is *certain*: its candidates are alone in that among all that are known here. If several do, the
    observation cannot tell them apart: the simplest is *possible*, and the evidence names the others.
-3. If none does, there is no cause: the evidence is what is known, *missing* or *zero* included, and no guess.
+3. If none does, but cells of D hold what they held before, that is the cause as far as it is seen (``not_written``);
+   its confidence is *observed*, for the mechanism is not known.
+4. Else there is no cause: the evidence is what is known, *missing* or *zero* included, and no guess.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from typing import TYPE_CHECKING
 from umma_probe.harness.diagnosis import fetch, instruction, readback, staging  # noqa: F401  # they register themselves
 from umma_probe.harness.diagnosis.facts import known_facts
 from umma_probe.harness.diagnosis.hypothesis import HYPOTHESES, Candidate, Explainer, Rank
+from umma_probe.harness.diagnosis.not_written import NOT_WRITTEN, diagnose_not_written
 from umma_probe.record.schema import Diagnosis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from umma_probe.harness.gemm.recipe import Reading
     from umma_probe.harness.gemm.trial import Trial
     from umma_probe.record.schema import SanitizerFinding
 
@@ -35,7 +39,13 @@ def diagnose(
     :param again: the same launches once more, labelled.
     :param findings: the sanitizer's, on the model: evidence only.
     """
-    return _race(trial, again, findings) or _explained(trial) or _as_documented(trial, findings) or _unexplained(trial)
+    return (
+        _race(trial, again, findings)
+        or _explained(trial)
+        or _as_documented(trial, findings)
+        or diagnose_not_written(trial)
+        or _unexplained(trial)
+    )
 
 
 def _race(trial: Trial, again: Sequence[tuple[str, Trial]], findings: Sequence[SanitizerFinding]) -> Diagnosis | None:
@@ -74,10 +84,17 @@ def _explained(trial: Trial) -> Diagnosis | None:
 def _answer(trial: Trial, found: dict[str, list[Candidate]]) -> Diagnosis:
     (cause, fitting), *others = found.items()
     first = fitting[0]
-    evidence = [*first.evidence, f"this predicts every register of both readbacks in all {len(trial.seen)} launches"]
+    evidence = [
+        *first.evidence,
+        f"this predicts every register of {_all_of(trial.clean.readings)} in all {len(trial.seen)} launches",
+    ]
     evidence += [f"as well explained by: {candidate.what}" for candidate in fitting[1:_OTHERS]]
     evidence += [f"not told apart by this run: {other}: {ones[0].what}" for other, ones in others]
     return Diagnosis(f"{cause}: {first.what}", "possible" if others else "certain", evidence)
+
+
+def _all_of(readings: Sequence[Reading]) -> str:
+    return "both readbacks" if len(readings) == 2 else f"all {len(readings)} readbacks"
 
 
 def _fitting(explainer: Explainer, *ranks: Rank) -> dict[str, list[Candidate]]:
@@ -128,7 +145,7 @@ def _unexplained(trial: Trial) -> Diagnosis | None:
 
 def causes() -> list[str]:
     """All that can be named, in the order of preference."""
-    return ["race", *HYPOTHESES, "wrong-staging", UNEXPLAINED]
+    return ["race", *HYPOTHESES, "wrong-staging", NOT_WRITTEN, UNEXPLAINED]
 
 
 __all__ = ["UNEXPLAINED", "causes", "diagnose"]

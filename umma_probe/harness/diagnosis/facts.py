@@ -19,7 +19,7 @@ def known_facts(trial: Trial) -> list[str]:
     """Sentences, from the certain to the general."""
     facts = []
     if not trial.readbacks_agree:
-        facts.append("the two readbacks differ: at least one of them does not read what it is believed to")
+        facts.append("the readbacks differ: at least one of them does not read what it is believed to")
     if not trial.shared_as_staged:
         facts.append("shared memory does not hold what should have been staged")
     else:

@@ -1,4 +1,10 @@
-"""Faults of the instruction: its descriptor, its accumulator, the cells that it may write."""
+"""Faults of the instruction: its descriptor, its accumulator, the cells that it may write.
+
+Negate A and negate B are one cause. The tensor core sees an operand in products only, and (-a) * b = a * (-b) for all a
+and b: a product's sign is the exclusive or of its factors' signs, for zeros and infinities as well (IEEE 754, 6.3), and
+any NaN gives the one canonical NaN (``model.arith``). So no operand and no accumulator tells the two fields apart, and
+both at once cannot be seen at all: only the descriptor word itself shows them.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +55,25 @@ def mma_skipped(trial: Trial) -> Iterator[Candidate]:
                         replace(trial.clean, issued_tiles=tiles))  # fmt: skip
 
 
+@hypothesis("sub-tile-skipped")
+def sub_tile_skipped(trial: Trial) -> Iterator[Candidate]:
+    """Some N sub-tiles of D, all of their cells, were left alone."""
+    clean = trial.clean
+    left = untouched(trial) | (expected_elements(trial)[0] == NOWHERE)
+    first = [clean.d_column + sub * clean.d_step for sub in range(clean.subs)]
+    skipped = tuple(sub for sub, column in enumerate(first) if left[:, column : column + clean.n].all())
+    if skipped and len(skipped) < clean.subs:
+        columns = format_set(np.concatenate([np.arange(first[sub], first[sub] + clean.n) for sub in skipped]))
+        yield Candidate(f"no MMA makes sub-tiles {format_set(np.array(skipped))} of the {clean.subs} of D",
+                        replace(clean, skipped_subs=skipped),
+                        (f"columns {columns} hold what they held before the MMA, in all lanes of D",))  # fmt: skip
+
+
 @hypothesis("lane-mask")
 def lane_mask(trial: Trial) -> Iterator[Candidate]:
     """Some lanes of D, all of their columns, were left alone."""
     place = expected_elements(trial)[0] != NOWHERE
-    if trial.clean.ws or trial.clean.a_in_tmem:
+    if trial.clean.ws:
         return
     left = (untouched(trial) | ~place).all(axis=1) & place.any(axis=1)
     if not left.any() or left.sum() == place.any(axis=1).sum():
@@ -73,7 +93,7 @@ def wrong_idesc(trial: Trial) -> Iterator[Candidate]:
     for change in _field_changes(trial):
         word = reencode(fields, **change)
         yield Candidate(_named(change, fields), replace(trial.clean, idesc=word),
-                        (f"instruction descriptor {word:#010x} in place of {trial.clean.idesc:#010x}",))  # fmt: skip
+                        _word_evidence(change, word, fields, trial.clean.idesc))  # fmt: skip
 
 
 def _field_changes(trial: Trial) -> Iterator[dict[str, Any]]:
@@ -85,13 +105,23 @@ def _field_changes(trial: Trial) -> Iterator[dict[str, Any]]:
     yield from ({"a_type": type_, "b_type": type_} for type_ in kind.operand_types
                 if type_ != fields.a_type and type_ != fields.b_type)  # fmt: skip
     yield from ({"d_type": type_} for type_ in kind.d_types if type_ != fields.d_type)
-    yield {"negate_a": not fields.negate_a}  # as for negate_b: a product has one sign
+    yield {"negate_a": not fields.negate_a}  # and negate_b with it: see above
 
 
 def _named(change: dict[str, Any], fields: IdescFields) -> str:
     if "negate_a" in change:
-        return "one of the fields negate_a and negate_b is another one (either has this effect)"
+        return "negate-a or negate-b: the product's sign; no values can tell them apart"
     return "field " + ", ".join(f"{name} is {value}, must be {getattr(fields, name)}" for name, value in change.items())
+
+
+def _word_evidence(change: dict[str, Any], word: int, fields: IdescFields, clean: int) -> tuple[str, ...]:
+    if "negate_a" not in change:
+        return (f"instruction descriptor {word:#010x} in place of {clean:#010x}",)
+    other = reencode(fields, negate_b=not fields.negate_b)
+    return (
+        f"instruction descriptor {word:#010x} or {other:#010x} in place of {clean:#010x}",
+        "(-a) * b = a * (-b) for all a and b, zeros, infinities and NaNs included: compare the descriptor word itself",
+    )
 
 
 @hypothesis("stale-accumulator")

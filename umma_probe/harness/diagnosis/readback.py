@@ -32,22 +32,36 @@ def layout_mistaken(trial: Trial) -> Iterator[Candidate]:
 def readback_shape(trial: Trial) -> Iterator[Candidate]:
     """Loaded with one shape, read as another with as many registers."""
     for index, reading in enumerate(trial.clean.readings):
-        for spec in _shapes_with(reading.readback.spec.registers):
+        for spec in _shapes_like(reading.readback.spec):
             other = replace(reading.readback, spec=spec)
             if spec != reading.readback.spec and other.dump_shape == reading.readback.dump_shape:
                 yield _reads(trial, index, replace(reading, readback=other),
                              f"readback {index} loads {spec} and is read as {reading.readback}")  # fmt: skip
 
 
-def _shapes_with(registers: int) -> Iterator[LdStSpec]:
+def _shapes_like(loaded: LdStSpec) -> Iterator[LdStSpec]:
+    """Those with as many registers, and packing as this one does."""
     for shape in _SHAPES:
         for num in (1, 2, 4, 8, 16, 32, 64, 128):
             try:
                 spec = parse(f"{shape}.x{num}")
             except ConfigError:  # not every shape has every .xNUM
                 continue
-            if spec.registers == registers:
-                yield spec
+            if spec.registers == loaded.registers:
+                yield replace(spec, pack=loaded.pack)
+
+
+@hypothesis("readback-pack", Rank.READER)
+def readback_pack(trial: Trial) -> Iterator[Candidate]:
+    """Loads without the ``.pack::16b`` that the reader believes in, or the other way round."""
+    for index, reading in enumerate(trial.clean.readings):
+        spec = reading.readback.spec
+        plain = replace(spec, pack=False)
+        what = (f"readback {index} loads {plain} without .pack::16b, and is read as packed: each register holds one "
+                "column, not the low halves of two" if spec.pack else
+                f"readback {index} loads {plain} with .pack::16b, and is read as unpacked: each register holds the low "
+                "halves of two columns, not one column")  # fmt: skip
+        yield _reads(trial, index, replace(reading, pack_mistaken=True), what)
 
 
 @hypothesis("readback-lane", Rank.READER)
@@ -71,6 +85,7 @@ def readback_column(trial: Trial) -> Iterator[Candidate]:
 
 
 def _reads(trial: Trial, index: int, reading: Reading, what: str) -> Candidate:
-    other = trial.clean.readings[1 - index].readback
+    others = [f"{i} ({one.readback})" for i, one in enumerate(trial.clean.readings) if i != index]
+    word, verb = ("readback", "shows") if len(others) == 1 else ("readbacks", "show")
     return Candidate(what, trial.clean.with_reading(index, reading),
-                     (f"readback {1 - index} ({other}) shows every cell as documented",))  # fmt: skip
+                     (f"{word} {' and '.join(others)} {verb} every cell as documented",))  # fmt: skip

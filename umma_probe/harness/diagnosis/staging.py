@@ -9,7 +9,9 @@ import numpy as np
 
 from umma_probe.harness.diagnosis.hypothesis import Candidate, hypothesis
 from umma_probe.harness.gemm.predict import element_addresses, expected_image
+from umma_probe.harness.gemm.recipe import UNPACKED_TILE, Storing
 from umma_probe.record.sets import format_set
+from umma_probe.spec.machine import TMEM_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,10 +107,20 @@ def _staged_so(trial: Trial, recipe: Recipe) -> bool:
 
 @hypothesis("operand-unpacked")
 def operand_unpacked(trial: Trial) -> Iterator[Candidate]:
-    """A in Tensor Memory with one element a column, where an MMA reads two or more."""
-    if trial.clean.a_in_tmem and trial.clean.operand("a").bits < 32:
+    """A in Tensor Memory over more columns than an MMA reads: one element, or half a register, in each."""
+    clean = trial.clean
+    if not clean.a_in_tmem:
+        return
+    if clean.a.bits < 32:
         yield Candidate("A lies in Tensor Memory with one element a column, unpacked",
-                        replace(trial.clean, a_unpacked=True))  # fmt: skip
+                        replace(clean, a_storing=Storing.ONE_A_COLUMN))  # fmt: skip
+    if clean.a_column + UNPACKED_TILE * clean.tiles <= TMEM_COLUMNS:
+        last = clean.a_column + UNPACKED_TILE * clean.tiles - 1
+        yield Candidate(
+            "A is stored with .unpack::16b, and an MMA reads packed columns",
+            replace(clean, a_storing=Storing.UNPACK_16B),
+            (f"columns {clean.a_column}-{last} hold A, 16 bits in the low half of each",),
+        )
 
 
 def differing_elements(trial: Trial) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from umma_probe.errors import ConfigError
 from umma_probe.harness.gemm.recipe import SMEM_BYTES, Reading, Recipe, Staged, reading_of
 from umma_probe.harness.placement import default_swizzle, place_operand
-from umma_probe.harness.readback import parse_readbacks
+from umma_probe.harness.readback import readbacks_of
 from umma_probe.layouts.smem_operand import operand_problems
 from umma_probe.spec.descriptors import Swizzle, decode_smem_desc, encode_idesc
 from umma_probe.spec.kinds import KINDS, check_shape
@@ -91,12 +91,12 @@ class GemmCase:
         a = self._staged(self.a_type, self.m, self.a_major, 0, 0)
         a_size = 0 if self.a_source == "tmem" else a.placed.size
         b = self._staged(self.b_type, self.n, self.b_major, a_size, self.mma_n)
-        first, second = parse_readbacks(self.readback)
         return Recipe(
             kind=self.kind, d_type=self.d_type, m=self.m, n=self.mma_n, tiles=self.tiles, a=a, b=b, idesc=word,
-            readings=(Reading(first), Reading(second)), ws=self.ws, a_in_tmem=self.a_source == "tmem",
-            a_column=self._a_column(), d_column=self.column, d_lane=self.lane, d_step=self.mma_n,
-            subs=self.n // self.mma_n, fill=self.fill, dumped_bytes=min(a_size + b.placed.size, SMEM_BYTES),
+            readings=tuple(map(Reading, readbacks_of(self.readback, self.d_type))), ws=self.ws,
+            a_in_tmem=self.a_source == "tmem", a_column=self._a_column(), d_column=self.column,
+            d_lane=self.lane, d_step=self.mma_n, subs=self.n // self.mma_n, fill=self.fill,
+            dumped_bytes=min(a_size + b.placed.size, SMEM_BYTES),
         )  # fmt: skip
 
     def _staged(self, type_: str, rows: int, major: str, smem: int, sub_rows: int) -> Staged:

@@ -97,9 +97,9 @@ def layout_of(trial: Trial, observed: Observation) -> tuple[str, str]:
 
 def cell_checks(trial: Trial, observed: Observation, all_seen: Sequence[Seen]) -> Iterator[Check]:
     """The readbacks against each other, and every kind of wrong cell."""
-    first, second = (reading.readback for reading in trial.clean.readings)
-    differs = np.any([trial.words(seen, 0) != trial.words(seen, 1) for seen in all_seen], axis=0)
-    yield passed("readback", not differs.any(), f"{first} and {second} agree",
+    first, *others = (str(reading.readback) for reading in trial.clean.readings)
+    differs = np.any([trial.differing(seen) for seen in all_seen], axis=0)
+    yield passed("readback", not differs.any(), f"{', '.join([first, *others[:-1]])} and {others[-1]} agree",
                  "agree" if not differs.any() else f"{int(differs.sum())} cells differ",
                  f"columns {columns(differs)}, lanes {lanes(differs)}")  # fmt: skip
     for state, message in _CELLS:

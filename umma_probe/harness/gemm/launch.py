@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.harness.gemm.recipe import SMEM_BYTES, Recipe, Staged
+from umma_probe.harness.gemm.recipe import SMEM_BYTES, Reading, Recipe, Staged, Storing
 from umma_probe.harness.suite import Input, LaunchPlan, Output
 from umma_probe.spec.formats import FORMATS
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FILLS = ("sentinel", "zero", "stale")
 """``enum Fill`` of ``probes/gemm.cu``."""
+_READINGS = 3
+"""Dumps that the kernel takes; the third is used for a D of 16 bits only."""
 HEADER_WORDS = 4
 """Before the bytes of the shared dump: its address, and room to align."""
 
@@ -34,14 +36,18 @@ def defines(recipe: Recipe) -> dict[str, object]:
     }
     for index, reading in enumerate(recipe.readings):
         made[f"LOAD_SHAPE_{index}"], made[f"REGISTERS_{index}"] = reading.readback.defines
+        if reading.readback.spec.pack:
+            made[f"PACKED_{index}"] = 1
+        if reading.pack_mistaken:
+            made[f"PACK_MISTAKEN_{index}"] = 1
     if recipe.left_out:
         made["LEAVE_OUT"] = recipe.left_out
     if recipe.disabled_lanes:
         made["LANE_MASK"] = 1
     if recipe.start_unit_forgotten:
         made["START_UNIT_LOG2"] = 0
-    if recipe.a_unpacked:
-        made["A_UNPACKED"] = 1
+    if recipe.a_storing is not Storing.PACKED:
+        made["A_STORING"] = recipe.a_storing.name
     return made
 
 
@@ -54,6 +60,7 @@ def launch(recipe: Recipe, codes: Pass, before: Pass | None, label: str) -> Laun
 
     a, b = staged_codes(codes.a_codes, recipe.a), staged_codes(codes.b_codes, recipe.b)
     nothing: Codes = np.zeros(1, a.dtype)
+    absent = [Input(nothing)] * (_READINGS - len(recipe.readings))
     first = recipe.before or recipe
     return LaunchPlan(
         entry="gemm",
@@ -63,13 +70,14 @@ def launch(recipe: Recipe, codes: Pass, before: Pass | None, label: str) -> Laun
             Input(before.a_codes if before else nothing),
             Input(before.b_codes if before else nothing),
             *(Output(f"dump_{index}", reading.readback.dump_shape) for index, reading in enumerate(recipe.readings)),
+            *absent,
             Output("shared", (HEADER_WORDS + recipe.dumped_bytes // 4,)),
             np.uint32(SMEM_BYTES),
             np.uint32(recipe.dumped_bytes),
             np.uint32(FILLS.index(recipe.fill)),
             gemm_struct(first),
             gemm_struct(recipe),
-            *(np.array([reading.column, reading.lane_step], "<u4").tobytes() for reading in recipe.readings),
+            *(_reading(reading) for reading in (*recipe.readings, recipe.readings[0])[:_READINGS]),
         ],
         dynamic_smem=SMEM_BYTES,
         label=label,
@@ -80,10 +88,15 @@ def gemm_struct(recipe: Recipe) -> bytes:
     """``struct Gemm`` of ``probes/gemm.cuh``."""
     words: Sequence[int] = (
         recipe.idesc, recipe.tiles, recipe.subs, recipe.d_lane << 16 | recipe.d_column, recipe.d_step, recipe.a_column,
-        int(recipe.accumulate), *recipe.lane_mask, recipe.issued,
+        int(recipe.accumulate), *recipe.lane_mask, recipe.issued, *recipe.sub_mask,
     )  # fmt: skip
     staged = b"".join(_staged(operand) for operand in (recipe.a, recipe.b))
     return staged + recipe.a.read.struct() + recipe.b.read.struct() + np.array(words, "<u4").tobytes()
+
+
+def _reading(reading: Reading) -> bytes:
+    """``struct Reading`` of ``probes/gemm.cu``."""
+    return np.array([reading.column, reading.lane_step], "<u4").tobytes()
 
 
 def _staged(operand: Staged) -> bytes:

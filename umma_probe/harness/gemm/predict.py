@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from umma_probe.errors import ConfigError, UmmaProbeError
 from umma_probe.harness.fills import sentinel_words
-from umma_probe.harness.gemm.recipe import SMEM_BYTES, Recipe, Staged, reading_of
+from umma_probe.harness.gemm.recipe import SMEM_BYTES, Recipe, Staged, Storing, reading_of
+from umma_probe.harness.readback import LOW_HALF
 from umma_probe.layouts.smem_operand import element_bit_address
 from umma_probe.layouts.tmem_accumulator import accumulator_map
 from umma_probe.layouts.tmem_operand import operand_a_map
@@ -169,14 +170,23 @@ def stage_tmem_a(recipe: Recipe, words: Words, codes: Codes) -> None:
     for offset in held.copies:
         lane = held.lane + offset
         lanes[lane[:, 0]] = True
-        if recipe.a_unpacked:
+        if recipe.a_storing is Storing.ONE_A_COLUMN:
             kept = codes[:, : 8 * recipe.tiles]
             placed[lane[:, :1], recipe.a_column + np.arange(kept.shape[1])[None]] = kept
         else:
             shifted = codes.astype(np.uint32) << held.bit.astype(np.uint32)
             np.bitwise_or.at(placed, (lane, held.column + recipe.a_column), shifted)
-    words[lanes, columns] = placed[lanes, columns]
-    words[~lanes, columns] = sentinel_words()[~lanes, columns]
+    placed[~lanes] = sentinel_words()[~lanes]
+    if recipe.a_storing is Storing.UNPACK_16B:
+        _store_unpacked(words, recipe.a_column, placed[:, columns])
+    else:
+        words[:, columns] = placed[:, columns]
+
+
+def _store_unpacked(words: Words, first: int, registers: Words) -> None:
+    """``tcgen05.st.unpack::16b``: each half goes to the low half of a column (the high one: cleared, by assumption)."""
+    halves = np.stack([registers & np.uint32(LOW_HALF), registers >> np.uint32(16)], axis=-1)
+    words[:, first : first + 2 * registers.shape[1]] = halves.reshape(len(registers), -1)
 
 
 def run_mmas(recipe: Recipe, words: Words, image: SharedImage, arch: str) -> None:
@@ -185,7 +195,7 @@ def run_mmas(recipe: Recipe, words: Words, image: SharedImage, arch: str) -> Non
     :raises Unpredictable: an illegal instruction descriptor, a fetch from outside, a D outside of Tensor Memory.
     """
     fields = legal_fields(recipe, arch)
-    for sub in range(recipe.subs):
+    for sub in sorted(set(range(recipe.subs)) - set(recipe.skipped_subs)):
         for tile in range(recipe.issued):
             _run_mma(recipe, fields, words, image, tile, sub, arch)
 

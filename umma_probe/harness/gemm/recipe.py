@@ -8,6 +8,7 @@ by the kernel, the second is worked out on the host (``harness/gemm/predict.py``
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,8 @@ SMEM_BYTES = 224 * 1024
 """Dynamic shared memory of the kernel: all that a CTA can have beside its few static bytes, filled with a pattern."""
 UPPER_HALF = 16
 """Lanes from the lower half of a warp's partition to the upper one."""
+UNPACKED_TILE = 16
+"""Columns that one MMA's A takes through ``.unpack::16b``: twice as many as packed."""
 _ENDLESS = 1 << 20
 READ_STRUCT = np.dtype(
     [("desc", "<u8"), *((name, "<u4") for name in ("smem", "step", "run", "jump", "sub_step", "unused"))]
@@ -113,6 +116,23 @@ class Reading:
     readback: Readback
     column: int = 0
     lane_step: int = UPPER_HALF
+    pack_mistaken: bool = False
+    """Its loads lack the ``.pack::16b`` that the reader believes in, or have one that it does not know of."""
+
+    @property
+    def packs(self) -> bool:
+        """Whether its loads carry ``.pack::16b``."""
+        return self.readback.spec.pack != self.pack_mistaken
+
+
+class Storing(Enum):
+    """How A is stored into Tensor Memory; the names are those of ``enum Storing`` of ``probes/operands.cuh``."""
+
+    PACKED = "packed"
+    """As many elements a column as it has room for: what an MMA reads."""
+    ONE_A_COLUMN = "one element a column"
+    UNPACK_16B = "unpack::16b"
+    """Packed registers through ``tcgen05.st.unpack::16b``: each half of a register goes to a column of its own."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +147,12 @@ class Recipe:
     a: Staged
     b: Staged
     idesc: int
-    readings: tuple[Reading, Reading]
+    readings: tuple[Reading, ...]
+    """Two, and for a D of 16 bits a third one that packs."""
     ws: bool = False
     a_in_tmem: bool = False
     a_column: int = 0
-    a_unpacked: bool = False
+    a_storing: Storing = Storing.PACKED
     d_column: int = 0
     d_lane: int = 0
     d_step: int = 0
@@ -150,6 +171,8 @@ class Recipe:
     dumped_bytes: int = 0
     issued_tiles: int | None = None
     """K tiles that are multiplied; None for all."""
+    skipped_subs: tuple[int, ...] = ()
+    """Sub-tiles of D that no MMA makes."""
 
     @property
     def tile_k(self) -> int:
@@ -177,6 +200,12 @@ class Recipe:
         bits = sum(1 << lane for low, high in self.disabled_lanes for lane in range(low, high))
         return tuple(bits >> 32 * word & 0xFFFFFFFF for word in range(4))  # type: ignore[return-value]
 
+    @property
+    def sub_mask(self) -> tuple[int, int]:
+        """``skipped_subs`` as bits of two words."""
+        bits = sum(1 << sub for sub in self.skipped_subs)
+        return bits & 0xFFFFFFFF, bits >> 32
+
     def operand(self, name: str) -> Staged:
         """``a`` or ``b``."""
         return self.a if name == "a" else self.b
@@ -191,5 +220,4 @@ class Recipe:
 
     def with_reading(self, index: int, reading: Reading) -> Recipe:
         """The same with another readback."""
-        first, second = self.readings
-        return replace(self, readings=(reading, second) if index == 0 else (first, reading))
+        return replace(self, readings=(*self.readings[:index], reading, *self.readings[index + 1 :]))

@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from umma_probe.harness.suite import Outputs
 
 Words = npt.NDArray[np.uint32]
+BoolArray = npt.NDArray[np.bool_]
 Registers = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What one launch left: the registers of both readbacks, and shared memory (dumped bytes over the known fill)."""
+    """What one launch left: the registers of each readback, and shared memory (dumped bytes over the known fill)."""
 
     codes: Pass
     fill: str
-    registers: tuple[Registers, Registers]
+    registers: tuple[Registers, ...]
     image: SharedImage
 
 
@@ -42,7 +43,7 @@ class Trial:
     seen: Sequence[Seen]
 
     def words(self, seen: Seen, index: int = 0) -> Words:
-        """Tensor Memory as readback ``index`` shows it, if it reads as documented."""
+        """Tensor Memory as readback ``index`` shows it, if it reads as documented; low halves only, if it packs."""
         return self.clean.readings[index].readback.words(seen.registers[index])
 
     def expected_words(self, seen: Seen) -> Words:
@@ -55,8 +56,15 @@ class Trial:
 
     @property
     def readbacks_agree(self) -> bool:
-        """Whether both show the same Tensor Memory in every launch."""
-        return all(np.array_equal(self.words(seen, 0), self.words(seen, 1)) for seen in self.seen)
+        """Whether all show the same Tensor Memory in every launch."""
+        return not any(self.differing(seen).any() for seen in self.seen)
+
+    def differing(self, seen: Seen) -> BoolArray:
+        """Cells (128, 512) that a readback shows otherwise than the first does."""
+        first = self.words(seen)
+        others = enumerate(self.clean.readings[1:], 1)
+        differs = [first & reading.readback.mask != self.words(seen, index) for index, reading in others]
+        return np.asarray(np.any(differs, axis=0))
 
     @property
     def shared_as_staged(self) -> bool:
@@ -75,7 +83,8 @@ def seen_of(clean: Recipe, codes: Pass, fill: str, output: Outputs) -> Seen:
     image = filled_shared(int(shared[0]))
     data = np.ascontiguousarray(shared[HEADER_WORDS:]).view(np.uint8)
     image.data[: len(data)] = data
-    return Seen(codes, fill, (output["dump_0"], output["dump_1"]), image)
+    dumps = tuple(output[f"dump_{index}"] for index in range(len(clean.readings)))
+    return Seen(codes, fill, dumps, image)
 
 
 __all__ = ["Seen", "Trial", "Unpredictable", "seen_of"]
