@@ -121,7 +121,6 @@ def test_k_major_base32b_is_a_note(run_json):
         ([*GOOD, "--map", "--elem", "bf17", "--rows", "8"], 2, "did you mean bf16"),
         ([*GOOD, "--elem", "bf16", "--rows", "8", "--at", "8,0"], 2, "must be below 8,16"),
         ([*GOOD, "--map", "--elem", "bf16", "--rows", "8", "--packing", "padded"], 2, "must be dense"),
-        ([*GOOD, "--base-offset", "1", "--map", "--elem", "bf16", "--rows", "8"], 4, "base_offset is 1"),
     ],
 )
 def test_exit_codes_with_an_empty_stdout(run, args, code, says):

@@ -74,9 +74,9 @@ def test_machine_that_ignores_the_swizzle(monkeypatch: pytest.MonkeyPatch) -> No
     assert check.message == "element (row 1, k 0) came from byte 128, must come from byte 144"
 
 
-def test_base_offset_is_an_open_question() -> None:
-    report = run("smem-desc-map", base_offset=1)
-    assert report.verdict == "undecided"
+@pytest.mark.parametrize(("swizzle", "start"), [("128B", 0), ("128B", 384), ("64B", 256), ("32B", 128)])
+def test_base_offset_as_wgmma_has_it(swizzle: str, start: int) -> None:
+    passes(run("smem-desc-map", base_offset=3, swizzle=swizzle, start=start))
 
 
 def test_target_on_which_the_base_offset_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +85,9 @@ def test_target_on_which_the_base_offset_changes_nothing(monkeypatch: pytest.Mon
         operand_fetch, "operand_byte_addresses", lambda desc, *rest: original(replace(desc, base_offset=0), *rest)
     )
     report = run("smem-desc-map", base_offset=2)
-    passes(report)
-    assert "base-offset" in {check.name for check in report.checks}
+    assert failed(report) == {"address"}
+    assert report.diagnosis is not None
+    assert report.diagnosis.cause == "the base offset is ignored"
 
 
 def test_target_on_which_the_base_offset_moves_the_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,6 +98,6 @@ def test_target_on_which_the_base_offset_moves_the_pattern(monkeypatch: pytest.M
 
     monkeypatch.setattr(operand_fetch, "operand_byte_addresses", moved)
     report = run("smem-desc-map", base_offset=1)
-    assert failed(report) == {"base-offset"}
-    (check,) = [check for check in report.checks if check.name == "base-offset"]
-    assert check.message.startswith("rows begin at bytes 144, 288")
+    assert failed(report) == {"address"}
+    (check,) = [check for check in report.checks if check.name == "address"]
+    assert "rows begin at bytes 144, 288" in check.message

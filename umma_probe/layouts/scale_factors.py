@@ -8,7 +8,12 @@ kinds                       scale_vec   byte of scale s in a column  SF_ID
 mxf8f6f4                    1           SF_ID                       0, 1, 2, 3
 mxf4, mxf4nvf4 (block 32)   2           SF_ID + s                   0, 2
 mxf4nvf4 (block 16)         4           s                           0
+both, block 32, K = 96      3           SF_ID + s                   0, 1, 2, 3
+mxf4nvf4, block 16, K = 96  6           SF_ID + s                   0, 2
 ==========================  ==========  ==========================  ==================
+
+With K = 96 a byte of 4 or more is byte ``% 4`` of the next word of the row, which lies where the next four scales of
+all rows begin: 4 columns further on for up to 128 rows, 8 for more.
 
 * Lane i % 32, column i / 32, and the same again 32, 64 and 96 lanes further: every partition needs its copy.
 * cta_group::2, SFA: each CTA holds the scales of its own half of M.
@@ -18,7 +23,9 @@ mxf4nvf4 (block 16)         4           s                           0
   ``tcgen05.cp.32x128b.warpx4`` brings a block into 4 columns.
 
 Evidence: PTX ISA "Block scaling for tcgen05.mma", whose layout figures are pictures; as formulas they follow CuTe
-(``tmem_sf_frg``, ``Sm1xxBlockScaledConfig``), and DeepGEMM's kernels depend on the one-CTA form.
+(``tmem_sf_frg``, ``Sm1xxBlockScaledConfig``), and DeepGEMM's kernels depend on the one-CTA form. That K = 96 goes on in
+the next word is how CUTLASS's sm_103a kernels step through the scales of a tile, three or six at a time; the PTX ISA
+has one figure for SF_ID 0 and 1, two for 2 and 3, and separate ones for N above 128.
 """
 
 from __future__ import annotations
@@ -39,17 +46,23 @@ PARTITION = 32
 BLOCK_ROWS, BLOCK_SCALES, BLOCK_BYTES = 128, 4, 512
 MAX_ROWS = 256
 
-SF_IDS: dict[int, tuple[int, ...]] = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}
-"""scale_vec to the sub-column ids that it may start at."""
+SF_IDS: dict[int, tuple[int, ...]] = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,), 3: (0, 1, 2, 3), 6: (0, 2)}
+"""scale_vec (3 and 6: K = 96) to the sub-column ids that it may start at."""
 
 _SCALING = documented("Block scaling for tcgen05.mma: layout of the scale factor matrices")
 _FRAGMENT = header("cute/atom/mma_traits_sm100_frag.hpp, tmem_sf_frg")
 _KERNEL = Ref("deepgemm", "make_sf_desc and the UTCCP copies of its SM100 kernels", Evidence.KERNEL)
 _SPLIT = header("cute/atom/mma_traits_sm100_frag.hpp, ScaleFactorDuplicated2by2", "the only source for the split of N")
+_ULTRA = header(
+    "sm103_blockscaled_mma_warpspecialized.hpp, mma", "K = 96: scales 3 or 6 at a time over the fragment of four"
+)
 _IMAGE = header("cutlass/detail/sm100_blockscaled_layout.hpp, Sm1xxBlockScaledConfig")
 
 REFS = (_SCALING, _FRAGMENT, _KERNEL)
 register_layout("scale-factors", "Scale factors in Tensor Memory: row i at lane i % 32, four copies", *REFS)
+register_layout(
+    "scale-factors-k96", "Scale factors of an MMA with K = 96: 3 or 6 a row, over two words", _SCALING, _ULTRA
+)
 register_layout(
     "scale-factors-split-n", "SFB of a 2-CTA MMA with M=128: N split over the lane halves", _SCALING, _SPLIT
 )
@@ -118,7 +131,7 @@ def scale_factor_map(
     """Where each scale factor of one MMA lies.
 
     :param rows: rows of the operand over all CTAs: M for SFA, N for SFB.
-    :param scale_vec: scales a row, 1, 2 or 4 (``.scale_vec::1X`` to ``4X``).
+    :param scale_vec: scales a row, 1, 2 or 4 (``.scale_vec::1X`` to ``4X``), or with K = 96 3 or 6.
     :param sf_id: the sub-column at which they start.
     :param split_n: SFB of a 2-CTA MMA with M=128.
     :raises ConfigError: a value out of its range, or a combination that no MMA has.
@@ -134,22 +147,28 @@ def scale_factor_map(
     cta, local = i // per_cta, i % per_cta
     bank, inner = local // per_bank, local % per_bank
     lane = inner % PARTITION + 2 * PARTITION * bank
+    word = (sf_id + s) // BLOCK_SCALES
     return ScaleFactorMap(
         scale_vec,
         sf_id,
         cta,
         lane,
-        inner // PARTITION,
-        sf_id + s,
+        inner // PARTITION + word * block_columns(per_bank),
+        (sf_id + s) % BLOCK_SCALES,
         (0, 32) if split_n else (0, 32, 64, 96),
         in_both_ctas=cta_group == 2 and operand is ScaleOperand.SFB,
         refs=(_SCALING, _SPLIT) if split_n else REFS,
     )
 
 
+def block_columns(rows: int) -> int:
+    """Columns from four scales of ``rows`` rows to the next four."""
+    return BLOCK_ROWS // PARTITION * -(-rows // BLOCK_ROWS)
+
+
 def _check(rows: int, scale_vec: int, sf_id: int, cta_group: int) -> None:
     if scale_vec not in SF_IDS:
-        raise ConfigError(f"scale_vec is {scale_vec}, must be 1, 2 or 4", ref=str(_SCALING))
+        raise ConfigError(f"scale_vec is {scale_vec}, must be 1, 2 or 4, or with K = 96 3 or 6", ref=str(_SCALING))
     if sf_id not in SF_IDS[scale_vec]:
         legal = ", ".join(map(str, SF_IDS[scale_vec]))
         raise ConfigError(f"SF_ID is {sf_id}, must be {legal} with scale_vec {scale_vec}", ref=str(_SCALING))

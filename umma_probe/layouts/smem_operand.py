@@ -3,12 +3,13 @@
 Rows are M of A or N of B, whichever way the operand lies. Along K an element's place follows from its packing: dense,
 or (4- and 6-bit types beside 8-bit ones) 16 elements at the start of each 16-byte chunk. Bits of a byte are numbered
 from the least significant one. The swizzle acts on the absolute address, so a descriptor may start inside an atom.
+Where the pattern does not begin on its boundary, the base offset says which of its rows lies at row 0: it is subtracted
+from the row number. That is what the PTX ISA's formula for its value implies, and what an H200 does with the same field
+of ``wgmma`` descriptors; no run on silicon with ``tcgen05`` is known.
 
 ``operand_byte_addresses`` is the fast form: for each row, the addresses of its payload bytes in K order. Gathering them
 gives the operand's rows as contiguous bytes whatever the majorness, swizzle and packing were; ``unpack_elements`` then
 splits these into codes. Pad bytes are never fetched.
-
-A non-zero base offset and the absolute-LBO mode are valid but not modelled: no public source pins their effect.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.errors import ConfigError, NotModelled, UndefinedBehavior
+from umma_probe.errors import ConfigError, UndefinedBehavior
 from umma_probe.layouts import smem_k_major, smem_mn_major
 from umma_probe.layouts.swizzle import PERIOD_BYTES, swizzle_address
 from umma_probe.spec.kinds import MAJORS, Packing
@@ -38,6 +39,8 @@ _GROUP = 16
 """Elements of one padded chunk."""
 
 _CANONICAL = documented("Canonical layouts", "majorness, element widths and swizzle modes")
+_ABSOLUTE = documented("Absolute address mode for K dimension being 48B")
+_ABSOLUTE_BYTES = 48
 _PACKED = documented("Packing formats of matrix elements in shared memory")
 K_MAJOR_BASE32B: tuple[Ref, Ref] = (
     documented("Canonical layouts", "K-major with all swizzle modes"),
@@ -57,17 +60,15 @@ def element_bit_address(
     :param element_bits: 4, 6, 8, 16 or 32.
     :param rows, ks: element indices, broadcast against each other.
     :raises ConfigError: unknown major or width, or an MN-major element narrower than a byte.
-    :raises NotModelled: base offset or LBO mode is not 0.
     """
-    _require_modelled(desc)
     _require_known(major, element_bits)
     row_index, k_index = np.broadcast_arrays(np.asarray(rows, dtype=np.int64), np.asarray(ks, dtype=np.int64))
     if major == "mn":
         linear = smem_mn_major.linear_bytes(desc, element_bits // 8, row_index, k_index)
-        return swizzle_address(linear, desc.swizzle) * 8
+        return swizzle_address(linear, desc.swizzle, desc.base_offset) * 8
     row_bits = bit_of_row(element_bits, packing, k_index)
     linear = smem_k_major.linear_bytes(desc, row_index, row_bits // 8)
-    return swizzle_address(linear, desc.swizzle) * 8 + row_bits % 8
+    return swizzle_address(linear, desc.swizzle, desc.base_offset) * 8 + row_bits % 8
 
 
 def bit_of_row(element_bits: int, packing: Packing, ks: ArrayLike) -> NDArray[np.int64]:
@@ -94,8 +95,10 @@ def operand_byte_addresses(
 
     :param k: elements stored along K (half of the instruction's K for sparse A), a whole number of bytes.
     :raises UndefinedBehavior: the documents do not define the combination.
-    :raises ConfigError, NotModelled: as ``element_bit_address``.
+    :raises ConfigError: as ``element_bit_address``.
     """
+    if desc.lbo_mode:
+        return _relative_addresses(desc, major, element_bits, packing, rows, k).copy()
     phase = desc.start_bytes % PERIOD_BYTES
     relative = _relative_addresses(replace(desc, start_bytes=phase), major, element_bits, packing, rows, k)
     return relative + (desc.start_bytes - phase)
@@ -153,7 +156,6 @@ def elements_at_byte(
 def _relative_addresses(
     desc: SmemDescriptor, major: str, element_bits: int, packing: Packing, rows: int, k: int
 ) -> NDArray[np.int64]:
-    _require_modelled(desc)
     _require_known(major, element_bits)
     if k * element_bits % 8:
         raise ConfigError(f"k is {k} elements of {element_bits} bits, must be a whole number of bytes")
@@ -169,18 +171,9 @@ def _relative_addresses(
         group_bytes = _GROUP * element_bits // 8
         row_byte = payload if packing is Packing.DENSE else payload // group_bytes * 16 + payload % group_bytes
         linear = smem_k_major.linear_bytes(desc, row_index, row_byte)
-    addresses = swizzle_address(linear, desc.swizzle)
+    addresses = swizzle_address(linear, desc.swizzle, desc.base_offset)
     addresses.flags.writeable = False
     return addresses
-
-
-def _require_modelled(desc: SmemDescriptor) -> None:
-    for name, value in (("base_offset", desc.base_offset), ("lbo_mode", desc.lbo_mode)):
-        if value:
-            raise NotModelled(
-                f"shared-memory descriptor: {name} is {value}, must be 0",
-                hint="no public source pins its effect on addresses; start the swizzle pattern on its own boundary",
-            )
 
 
 def _require_known(major: str, element_bits: int) -> None:
@@ -203,8 +196,17 @@ def _problems(desc: SmemDescriptor, major: str, element_bits: int, packing: Pack
             rule = "128B-base32B" if element_bits == 32 else "none, 32B, 64B or 128B"
             message = f"swizzle is {mode.text} for MN-major {element_bits}-bit elements, must be {rule}"
             yield Problem("swizzle", message, _CANONICAL)
+        if desc.lbo_mode:
+            yield Problem("lbo_mode", "lbo_mode is 1 for an MN-major operand, must be 0", _ABSOLUTE)
         return
     width = int(bit_of_row(element_bits, packing, k - 1) + element_bits + 7) // 8 if k > 0 else 0
     if mode is not Swizzle.NONE and width > mode.row_bytes:
         message = f"a row is {width} bytes of K, must be at most {mode.row_bytes} with swizzle {mode.text}"
         yield Problem("k", message, _CANONICAL)
+    elif width == _ABSOLUTE_BYTES and mode is Swizzle.B128 and not desc.lbo_mode:
+        first = desc.start_bytes % mode.row_bytes
+        if first + width > mode.row_bytes:
+            message = f"lbo_mode is 0, must be 1: {width} bytes of K from byte {first} of a row of {mode.row_bytes}"
+            yield Problem("lbo_mode", message, _ABSOLUTE)
+    if desc.lbo_mode and width != _ABSOLUTE_BYTES:
+        yield Problem("lbo_mode", f"lbo_mode is 1 for {width} bytes of K, must be 0; it is for 48", _ABSOLUTE)

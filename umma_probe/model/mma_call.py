@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from umma_probe.errors import IllegalProgram, NotModelled, UndefinedBehavior
+from umma_probe.errors import IllegalProgram, UndefinedBehavior
 from umma_probe.model.datapath import lane_feed
 from umma_probe.spec.idesc import IdescFields, decode_idesc, idesc_problems
 from umma_probe.spec.sources import documented
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from umma_probe.model.datapath import LaneFeed
     from umma_probe.model.launch import Launch
     from umma_probe.model.values import Array
-
-K96_REF = documented("Layout of the Scale Factor A Matrix for block32 with K=96", "figures only")
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,6 @@ def checked_idesc(form: MmaForm, word: int, arch: str) -> IdescFields:
 
     :raises IllegalProgram: the target does not have the kind: its assembler refuses the instruction.
     :raises UndefinedBehavior: the word breaks a rule; on silicon such an MMA may fault or compute anything.
-    :raises NotModelled: K = 96, whose scale factors no text places.
     """
     problems = idesc_problems(form.kind, word, cta_group=form.cta_group, ws=form.ws, sparse=form.sparse,
                               a_source="tmem" if form.a_in_tmem else "smem", scale_vector=form.scale_vector,
@@ -121,9 +118,6 @@ def checked_idesc(form: MmaForm, word: int, arch: str) -> IdescFields:
             ref=str(problems[0].ref),
         )
     fields = decode_idesc(form.kind, word)
-    if fields.k == 96:
-        raise NotModelled("tcgen05.mma: K is 96, must be 64 here", ref=str(K96_REF),
-                          hint="the layout of its scale factors is published as figures only")  # fmt: skip
     if form.ashift and fields.m not in (128, 256):
         raise UndefinedBehavior(f"tcgen05.mma.ashift: M is {fields.m}, must be 128 or 256",
                                 ref=str(documented("tcgen05.mma", ".ashift")))  # fmt: skip

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from umma_probe.model.mma_call import MmaCall
     from umma_probe.model.values import Array
 
-TMEM_A_COLUMNS = 8
-"""Columns that the A operand of one MMA occupies: 32 bytes of K in each lane."""
 REFS = (
     documented("Shared memory accesses of tcgen05.mma and tcgen05.cp", "through the async proxy"),
     documented("Zero-column mask descriptor", "with a column shift of 2 and N = 128, columns 2 to 129 of B are used"),
@@ -114,7 +112,7 @@ def fetch_tmem_a(call: MmaCall, slot: int, feed: LaneFeed) -> list[Array]:
     if lane != call.d_taddr >> 16:
         raise launch.fault_at(call.pc, call.thread, f"tcgen05.mma: A is at lane {lane} and D at lane "
                               f"{call.d_taddr >> 16}; both must use the same lanes")  # fmt: skip
-    columns = slice(column, column + TMEM_A_COLUMNS)
+    columns = slice(column, column + _tmem_a_columns(call))
     tmem.check(launch, call.pc, call.thread, slot, (0, 128), (columns.start, columns.stop), "tcgen05.mma: A")
     banks = []
     for lanes in feed.banks:
@@ -128,8 +126,13 @@ def fetch_tmem_a(call: MmaCall, slot: int, feed: LaneFeed) -> list[Array]:
     return banks
 
 
+def _tmem_a_columns(call: MmaCall) -> int:
+    """Columns that A occupies: 32 bytes of K in each lane, 48 with K = 96."""
+    return call.k_stored * KINDS[call.form.kind].smem_element_bits // 32
+
+
 def unpack_tmem(words: Array, type_: str, kind: str) -> Array:
-    """Element codes (rows, k) of packed 32-bit words (rows, 8)."""
+    """Element codes (rows, k) of packed 32-bit words (rows, columns)."""
     bits = FORMATS[type_].bits
     if type_ == "tf32":
         return words

@@ -3,6 +3,8 @@
 Each of the four partitions of 32 lanes reads its own copy: the scales that lie in its lanes serve the rows of D that
 it computes, and the columns of B that it multiplies them with. In a partition, lane l of column c (from the scale
 address on) belongs to row or column 32 c + l; a word holds four scales, of which the scale-factor id picks the first.
+With K = 96 there are three or six scales; after byte 3 they go on at byte 0 of the word that lies where the next scales
+of all rows begin, 4 columns further on for up to 128 rows and 8 for more.
 Where N is cut into segments (a CTA pair with M = 128), a partition counts the columns of its own segment.
 
 That the scales are "duplicated to all 32 lane partitions" is documented; that a partition uses its own copy follows
@@ -26,10 +28,12 @@ if TYPE_CHECKING:
     from umma_probe.model.values import Array
 
 PARTITION = 32
+WORD_SCALES = 4
 ID_SHIFT = 30
 ADDRESS_MASK = (1 << ID_SHIFT) - 1
 REFS = (
     documented("Block scaling for tcgen05.mma", "scale factors are duplicated to all 32 lane partitions"),
+    header("mma_traits_sm100_frag.hpp, tmem_sf_frg", "one block of 128 rows x 4 scales takes 4 columns"),
     header("mma_sm100_umma.hpp", "scale addresses carry the scale-factor id in bits 30 and 31, and the instruction "
            "descriptor repeats it"),
     assumed("Block scaling for tcgen05.mma", "a partition reads its own copy; copies that differ would show it"),
@@ -51,13 +55,13 @@ def fetch_scales(call: MmaCall, slot: int, feed: LaneFeed) -> list[BankScales]:
 
     :raises UndefinedBehavior: an address names a lane, or another scale-factor id than the instruction descriptor.
     """
-    vectors = {vector.name: vector.scales for vector in KINDS[call.form.kind].scale_vectors}
-    count = vectors[call.form.scale_vector or ""]
+    vectors = {vector.name: vector for vector in KINDS[call.form.kind].scale_vectors}
+    count = vectors[call.form.scale_vector or ""].scales_of(call.idesc.k, call.form.sparse)
     width = call.idesc.n // feed.segments
     column_a = _column(call, "A", call.scale_a, call.idesc.sfa_id)
     column_b = _column(call, "B", call.scale_b, call.idesc.sfb_id)
-    _check(call, slot, "A", column_a, -(-call.rows // PARTITION))
-    _check(call, slot, "B", column_b, -(-width // PARTITION))
+    _check(call, slot, "A", column_a, call.rows, call.idesc.sfa_id + count)
+    _check(call, slot, "B", column_b, width, call.idesc.sfb_id + count)
     banks = []
     for selection in feed.banks:
         lanes = np.arange(128)[selection]
@@ -86,10 +90,23 @@ def _read(call: MmaCall, slot: int, name: str, partition: Array, index: Array, c
           count: int) -> Array:  # fmt: skip
     """(n, count) bytes: the scales of row (or column) ``index[i]`` as ``partition[i]`` sees them."""
     lanes = partition * PARTITION + index % PARTITION
-    words = call.launch.tmem.read_cells(call.launch, call.thread, slot, lanes, column + index // PARTITION,
-                                        f"tcgen05.mma: scale factors of {name}")  # fmt: skip
-    data: Array = np.ascontiguousarray(words).view(np.uint8).reshape(-1, 4)[:, first : first + count]
+    step = _step(len(index))
+    words = [
+        call.launch.tmem.read_cells(call.launch, call.thread, slot, lanes, column + step * word + index // PARTITION,
+                                    f"tcgen05.mma: scale factors of {name}")
+        for word in range(_words(first + count))
+    ]  # fmt: skip
+    data: Array = np.stack(words, axis=-1).view(np.uint8)[:, first : first + count]
     return data
+
+
+def _words(scales: int) -> int:
+    return -(-scales // WORD_SCALES)
+
+
+def _step(rows: int) -> int:
+    """Columns from four scales of every row to the next four."""
+    return 4 if rows <= 128 else 8
 
 
 def _column(call: MmaCall, name: str, taddr: int, sf_id: int) -> int:
@@ -102,10 +119,11 @@ def _column(call: MmaCall, name: str, taddr: int, sf_id: int) -> int:
         problem = f"the lane of the address is {address >> 16}, must be 0"
     if problem:
         raise UndefinedBehavior(f"tcgen05.mma: scale factors of {name} at {taddr:#010x}: {problem}",
-                                where=Where(actor=call.launch.thread_name(call.thread)), ref=str(REFS[1]))  # fmt: skip
+                                where=Where(actor=call.launch.thread_name(call.thread)), ref=str(REFS[2]))  # fmt: skip
     return address & 0xFFFF
 
 
-def _check(call: MmaCall, slot: int, name: str, column: int, columns: int) -> None:
+def _check(call: MmaCall, slot: int, name: str, column: int, rows: int, scales: int) -> None:
+    columns = (_words(scales) - 1) * _step(rows) + -(-rows // PARTITION)
     call.launch.tmem.check(call.launch, call.pc, call.thread, slot, (0, 128), (column, column + columns),
                            f"tcgen05.mma: scale factors of {name}")  # fmt: skip

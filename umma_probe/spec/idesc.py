@@ -7,7 +7,8 @@ since probing illegal words on silicon is a purpose of this program, and NVIDIA'
 Where the documents disagree: the table of the plain kinds allows a sparsity selector of 0 to 3 throughout, the section
 on sparse operands only for f16 and tf32 (followed). CUTLASS also has selector bits in block-scaled descriptors, which
 the PTX ISA reserves (followed). CUTLASS writes ``M >> 4`` at bit 24 of those, the PTX ISA ``M >> 7`` at bit 27: for the
-legal M of 128 and 256 these are the same bits.
+legal M of 128 and 256 these are the same bits. With K = 96 the table of the 4-bit kinds allows scale-factor ids 0 and
+2, the section on scale factors also 1 and 3 for blocks of 32 (followed; CUTLASS's kernels step through all four).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from umma_probe.bits import BitField, BitLayout
 from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.spec.kinds import (
     D_CODES,
+    K_ULTRA,
     KINDS,
     MAJORS,
     OPERAND_CODES,
@@ -98,7 +100,7 @@ IDESC_LAYOUTS: dict[DescriptorFamily, BitLayout] = {
 }
 N_UNIT = 8
 """N is stored in units of this."""
-K_SIZES = (64, 96)
+K_SIZES = (64, K_ULTRA)
 """Dense K by the code of ``k_size`` (sparse: 128 for code 0)."""
 
 _SELECTOR = documented("Sparse matrices, sparsity selector", "only .kind::f16 and .kind::tf32 select")
@@ -342,16 +344,16 @@ def _word_problems(row: MmaKind, layout: BitLayout, word: int, raw: Mapping[str,
         if raw[field] and not row.negate:
             yield Problem(field, f"{field} is 1, must be 0 under kind::{row.name}", ref)
     if row.block_scaled:
-        yield from _scale_problems(row, raw)
+        yield from _scale_problems(row, raw, K_SIZES[raw.get("k_size", 0)])
 
 
-def _scale_problems(row: MmaKind, raw: Mapping[str, int]) -> Iterator[Problem]:
+def _scale_problems(row: MmaKind, raw: Mapping[str, int], k: int) -> Iterator[Problem]:
     scale_type = _name_of(raw["scale_type"], SCALE_CODES)
     if scale_type not in row.scale_types:
         rule = " or ".join(row.scale_types)
         yield Problem("scale_type", f"scale_type is {scale_type}, must be {rule} under kind::{row.name}", row.refs[0])
     vectors = [vector for vector in row.scale_vectors if scale_type in vector.scale_types] or row.scale_vectors
-    legal = sorted({sf_id for vector in vectors for sf_id in vector.sf_ids})
+    legal = sorted({sf_id for vector in vectors for sf_id in vector.sf_ids_of(k)})
     for field in ("sfa_id", "sfb_id"):
         if raw[field] not in legal:
             rule = " or ".join(map(str, legal))
@@ -414,6 +416,7 @@ def _scale_vector_problems(row: MmaKind, fields: IdescFields, name: str) -> Iter
         rule = " or ".join(vector.scale_types)
         yield Problem("scale_type", f"scale_type is {fields.scale_type}, must be {rule} with {name}", row.refs[0])
     for field, sf_id in (("sfa_id", fields.sfa_id), ("sfb_id", fields.sfb_id)):
-        if sf_id not in vector.sf_ids:
-            rule = " or ".join(map(str, vector.sf_ids))
-            yield Problem(field, f"{field} is {sf_id}, must be {rule} with scale vector {name}", _SF_ID)
+        if sf_id not in vector.sf_ids_of(fields.k):
+            rule = " or ".join(map(str, vector.sf_ids_of(fields.k)))
+            width = f" and K = {fields.k}" if fields.k == K_ULTRA else ""
+            yield Problem(field, f"{field} is {sf_id}, must be {rule} with scale vector {name}{width}", _SF_ID)

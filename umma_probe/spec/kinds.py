@@ -3,6 +3,7 @@
 Rules that ``check_shape`` enforces beside the table of shapes (``spec/shapes.py``):
 
 - K is not encoded (but for K = 96 of the 4-bit kinds): 32 bytes of A a row when dense, twice the elements when sparse.
+- K = 96 (48 bytes a row) exists on sm_103a, dense, as M = 128 for one CTA and M = 256 for a pair, N % 16 == 0.
 - D = F16 needs F16 inputs under ``kind::f16``.
 - Types narrower than 8 bits are never MN-major; A in Tensor Memory is always K-major.
 - 8-bit B that is MN-major (transposed): N is a multiple of 16, or of 32 with ``cta_group::2``.
@@ -22,7 +23,7 @@ from umma_probe.registry import Registry
 from umma_probe.spec.formats import FORMATS
 from umma_probe.spec.machine import arch as machine
 from umma_probe.spec.problems import Problem
-from umma_probe.spec.shapes import SHAPES_REF, legal_shapes, shape_rule
+from umma_probe.spec.shapes import K96_REF, SHAPES_REF, legal_shapes, shape_rule
 from umma_probe.spec.sources import Evidence, Ref, documented, header
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ __all__ = [
 ]
 
 MAJORS = ("k", "mn")
+K_ULTRA = 96
+"""The other K of the 4-bit kinds."""
 
 
 class DescriptorFamily(Enum):
@@ -74,6 +77,16 @@ class ScaleVector:
     scale_types: tuple[str, ...]
     sf_ids: tuple[int, ...]
     """Legal values of the descriptor's scale-factor ids."""
+    sf_ids_k96: tuple[int, ...] = ()
+    """The same with K = 96."""
+
+    def scales_of(self, k: int, sparse: bool = False) -> int:
+        """Scale factors a row for ``k`` elements: ``scales``, but 6 or 3 with K = 96."""
+        return k // (self.block_elems * (1 + sparse))
+
+    def sf_ids_of(self, k: int) -> tuple[int, ...]:
+        """Legal scale-factor ids."""
+        return self.sf_ids_k96 if k == K_ULTRA else self.sf_ids
 
 
 @dataclass(frozen=True)
@@ -163,10 +176,10 @@ _WS = documented("tcgen05.mma.ws", "cta_group::1 only, no block scaling")
 
 _FP8_TYPES = tuple(_FP8_CODES)
 _A_TARGETS = ("sm_100a", "sm_103a", "sm_107a", "sm_110a")
-_ULTRA = {96: ("sm_103a",)}
+_ULTRA = {K_ULTRA: ("sm_103a",)}
 _VEC_1X = ScaleVector("1X", "block32", 1, 32, ("ue8m0",), (0, 1, 2, 3))
-_VEC_2X = ScaleVector("2X", "block32", 2, 32, ("ue8m0",), (0, 2))
-_VEC_4X = ScaleVector("4X", "block16", 4, 16, ("ue8m0", "ue4m3"), (0,))
+_VEC_2X = ScaleVector("2X", "block32", 2, 32, ("ue8m0",), (0, 2), (0, 1, 2, 3))
+_VEC_4X = ScaleVector("4X", "block16", 4, 16, ("ue8m0", "ue4m3"), (0,), (0, 2))
 
 
 def _kind(row: MmaKind) -> None:
@@ -272,7 +285,7 @@ def check_shape(
         *_check_target(row, sparse, arch),
         *_check_types(row, a_type, b_type, d_type),
         *_check_form(row, m, n, cta_group, ws, sparse),
-        *_check_k(row, k, cta_group, sparse, arch),
+        *_check_k(row, m, n, k, cta_group, sparse, arch),
         *_check_majorness(row, "a", a_type, a_major),
         *_check_majorness(row, "b", b_type, b_major),
         *_check_transposed_n(b_type, b_major, n, cta_group),
@@ -335,7 +348,7 @@ def _values(values: tuple[int, ...]) -> str:
     return " or ".join(map(str, values))
 
 
-def _check_k(row: MmaKind, k: int | None, cta_group: int, sparse: bool, arch: str) -> Iterator[Problem]:
+def _check_k(row: MmaKind, m: int, n: int, k: int | None, cta_group: int, sparse: bool, arch: str) -> Iterator[Problem]:
     if k is None or k == row.k(sparse):
         return
     targets = (row.k_extra or {}).get(k)
@@ -347,12 +360,11 @@ def _check_k(row: MmaKind, k: int | None, cta_group: int, sparse: bool, arch: st
         yield Problem(
             "k", f"K is {k} on {arch}, must be {row.k(sparse)}; K = {k} exists on {', '.join(targets)}", SHAPES_REF
         )
-    if cta_group != 2:
-        yield Problem(
-            "k",
-            f"K is {k} with cta_group::{cta_group}, must be {row.k(sparse)}; K = {k} needs cta_group::2",
-            SHAPES_REF,
-        )
+        return
+    if m != 128 * cta_group:
+        yield Problem("m", f"M is {m} with K = {k} and cta_group::{cta_group}, must be {128 * cta_group}", SHAPES_REF)
+    if n % 16:
+        yield Problem("n", f"N is {n} with K = {k}, must be a multiple of 16", K96_REF)
 
 
 def _check_majorness(row: MmaKind, operand: str, type_: str, major: str) -> Iterator[Problem]:

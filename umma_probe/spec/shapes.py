@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SHAPES_REF = documented("Shapes for tcgen05.mma: various combinations of .kind and shapes")
 
+K96_REF = header("mma_sm100_umma.hpp, SM103_MXF4_ULTRA_SS_VS and its kernels", "K = 96 for one CTA")
+
 PLAIN_KINDS = ("f16", "tf32", "f8f6f4", "i8")
 SCALED_KINDS = ("mxf8f6f4", "mxf4", "mxf4nvf4")
 _BOTH = (False, True)
@@ -111,6 +113,7 @@ def source_conflicts(case: MmaCase) -> list[SourceConflict]:
 
 
 _FLOAT_KINDS = ("f16", "tf32", "f8f6f4")
+_K96_ROW = documented("Shapes for tcgen05.mma: various combinations of .kind and shapes", "the row with K = 96")
 
 
 def _dense_plain(case: MmaCase, kinds: tuple[str, ...], cta_group: int, a_source: str) -> bool:
@@ -191,11 +194,23 @@ SOURCE_CONFLICTS: tuple[SourceConflict, ...] = (
     SourceConflict(
         "k96-one-cta",
         "K = 96 (sm_103a) with cta_group::1: CUTLASS has it for N % 16 == 0, the PTX ISA lists cta_group::2 only.",
-        documented("Shapes for tcgen05.mma: various combinations of .kind and shapes", "the row with K = 96"),
-        header("mma_sm103_umma.hpp, SM103_MXF4_ULTRA_SS_VS static asserts"),
-        True,
+        K96_REF,
+        _K96_ROW,
+        False,
         lambda c: (
             (c.cta_group, c.ws, c.sparse, c.m, c.k) == (1, False, False, 128, 96)
+            and c.kind in ("mxf4", "mxf4nvf4")
+            and c.n in _N16
+        ),
+    ),
+    SourceConflict(
+        "k96-m128-pair",
+        "K = 96 (sm_103a) with cta_group::2: CUTLASS accepts M = 128 too, the PTX ISA lists M = 256 only.",
+        _K96_ROW,
+        header("mma_sm100_umma.hpp, SM103_MXF4_ULTRA_2x1SM_SS_VS static asserts"),
+        True,
+        lambda c: (
+            (c.cta_group, c.ws, c.sparse, c.m, c.k) == (2, False, False, 128, 96)
             and c.kind in ("mxf4", "mxf4nvf4")
             and c.n in _N16
         ),

@@ -61,7 +61,7 @@ def test_one_cp_brings_a_block_to_its_place():
     np.testing.assert_array_equal(image, 16 * placed.lane + 4 * placed.column + placed.byte)
 
 
-@pytest.mark.parametrize("scale_vec", [1, 2, 4])
+@pytest.mark.parametrize("scale_vec", [1, 2, 4, 3, 6])
 @pytest.mark.parametrize(
     ("rows", "form"),
     [
@@ -95,6 +95,26 @@ def test_bijective_and_inverse(rows, scale_vec, form):
                     assert placed.scale_at(*where, 1) == (i, s)
 
 
+def test_k96_agrees_with_cute_where_its_kernels_step():
+    """CUTLASS's sm_103a kernels take 3 or 6 scales at a time from the fragment of 4 a block."""
+    stepped = 0
+    for case in tmem_cases():
+        rows, scales = case["mn"], case["sf_in_tile"]
+        if case["rep"] == 2 or scales % 4 or rows not in (128, 256):
+            continue
+        lane, column, byte = (expand(case, what, (rows, scales), "mn sf") for what in ("lane", "col", "byte"))
+        for count in (3, 6):
+            for first in range(0, scales - count + 1, count):
+                placed = scale_factor_map(rows, count, sf_id=first % 4)
+                base = int(column[0, first])
+                here = slice(first, first + count)
+                np.testing.assert_array_equal(placed.lane, lane[:, here])
+                np.testing.assert_array_equal(placed.column + base, column[:, here])
+                np.testing.assert_array_equal(placed.byte, byte[:, here])
+                stepped += 1
+    assert stepped > 10
+
+
 def test_split_of_n_by_hand():
     placed = scale_factor_map(160, 1, cta_group=2, operand=ScaleOperand.SFB, split_n=True)
     assert (placed.lane[79, 0], placed.column[79, 0]) == (15, 2)
@@ -111,7 +131,7 @@ def test_cells_without_a_scale():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"rows": 128, "scale_vec": 3}, "scale_vec is 3, must be 1, 2 or 4"),
+        ({"rows": 128, "scale_vec": 5}, "scale_vec is 5, must be 1, 2 or 4, or with K = 96 3 or 6"),
         ({"rows": 128, "scale_vec": 1, "sf_id": 4}, "SF_ID is 4, must be 0, 1, 2, 3 with scale_vec 1"),
         ({"rows": 128, "scale_vec": 2, "sf_id": 1}, "SF_ID is 1, must be 0, 2 with scale_vec 2"),
         ({"rows": 128, "scale_vec": 4, "sf_id": 2}, "SF_ID is 2, must be 0 with scale_vec 4"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from umma_probe.errors import ConfigError, NotModelled, UndefinedBehavior
+from umma_probe.errors import ConfigError, UndefinedBehavior
 from umma_probe.layouts.smem_operand import (
     element_bit_address,
     elements_at_byte,
@@ -211,6 +211,9 @@ def test_a_caller_cannot_spoil_the_cache():
         (SmemDescriptor(0, 0, 256, Swizzle.B128), "mn", 32, DENSE, 8, "swizzle"),
         (SmemDescriptor(0, 0, 256, Swizzle.B128_BASE32B), "mn", 16, DENSE, 16, "swizzle"),
         (SmemDescriptor(0, 0, 256, Swizzle.NONE), "k", 8, PADDED, 32, "elem"),
+        (SmemDescriptor(0, 0, 1024, Swizzle.B128, lbo_mode=1), "k", 4, DENSE, 64, "lbo_mode"),  # 32 bytes of K
+        (SmemDescriptor(0, 0, 1024, Swizzle.B128, lbo_mode=1), "mn", 16, DENSE, 24, "lbo_mode"),
+        (SmemDescriptor(96, 0, 1024, Swizzle.B128), "k", 4, DENSE, 96, "lbo_mode"),
     ],
 )
 def test_what_the_documents_leave_open_is_not_answered(desc, major, width, packing, k, field):
@@ -226,11 +229,35 @@ def test_legal_twins_have_no_problems():
     assert operand_problems(SmemDescriptor(0, 0, 256, Swizzle.NONE), "k", 16, DENSE, 64) == []
 
 
-@pytest.mark.parametrize("field", ["base_offset", "lbo_mode"])
-def test_what_no_source_pins_is_not_modelled(field):
-    desc = SmemDescriptor(0, 0, 1024, Swizzle.B128, **{field: 1})
-    with pytest.raises(NotModelled, match=field):
-        operand_byte_addresses(desc, "k", 16, DENSE, 8, 16)
+@pytest.mark.parametrize("name", ["base_offset.json"])
+def test_base_offset_as_measured(name):
+    """The bytes that an H200 fetches rows 0 to 7 from, for the same field of a wgmma descriptor."""
+    rows = json.loads((Path(__file__).parents[3] / "reports/silicon-h200" / name).read_text())["rows"]
+    k_major = [row for row in rows if row["major"] == "k" and row["swizzle"] != "none"]
+    assert len(k_major) > 100
+    for row in k_major:
+        mode = Swizzle.from_text(row["swizzle"])
+        desc = SmemDescriptor(row["start"], 16, 8 * mode.row_bytes, mode, row["base_offset"])
+        fetched = operand_byte_addresses(desc, "k", 16, DENSE, 8, 16)[:, 0]
+        assert fetched.tolist() == row["row_0_to_7"], row
+
+
+@pytest.mark.parametrize(
+    ("start", "lbo", "row", "byte", "address"),
+    [
+        (96, 0x4000, 0, 31, 127),
+        (96, 0x4000, 0, 32, 0x4000),
+        (96, 0x4000, 3, 32, 0x4000 + 3 * 128 + (0 ^ 3) * 16),
+        (112, 0x4000, 9, 16, 0x4000 + 1024 + 128 + (0 ^ 1) * 16),
+        (112, 0x4000, 9, 15, 1024 + 128 + (7 ^ 1) * 16 + 15),
+        (0x2000 + 112, 0x800, 2, 47, 0x800 + 2 * 128 + (1 ^ 2) * 16 + 15),
+        (80, 0x4000, 7, 47, 7 * 128 + (7 ^ 7) * 16 + 15),
+    ],
+)
+def test_absolute_address_of_the_second_chunk(start, lbo, row, byte, address):
+    desc = SmemDescriptor(start, lbo, 1024, Swizzle.B128, lbo_mode=1)
+    assert int(element_bit_address(desc, "k", 4, DENSE, row, 2 * byte)) == address * 8
+    assert int(operand_byte_addresses(desc, "k", 4, DENSE, 16, 96)[row, byte]) == address
 
 
 @pytest.mark.parametrize(("major", "width", "k"), [("row", 16, 16), ("k", 12, 16), ("mn", 4, 64), ("k", 4, 3)])

@@ -159,7 +159,7 @@ def test_the_word_must_fit_the_instruction():
     assert idesc_problems("f16", F16 | 4, sparse=True) == []
     assert [problem.field for problem in idesc_problems("f16", F16, k=32)] == ["k"]
     assert [problem.field for problem in idesc_problems("mxf4", MX4 | 1 << 31, cta_group=2)] == ["k"]
-    assert idesc_problems("mxf4", MX4 | 1 << 31, cta_group=2, arch="sm_103a") == []
+    assert idesc_problems("mxf4", MX4 | 1 << 31, arch="sm_103a") == []
 
 
 def test_selectors_and_scale_ids_that_are_legal():

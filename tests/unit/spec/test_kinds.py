@@ -148,8 +148,10 @@ TWINS = [
     ),
     ("mxf8f6f4", {**FP8, "ws": True}, "ws", {**FP8}),
     ("mxf4", {**FP4, "a_major": "mn"}, "a_major", {**FP4}),
-    ("mxf4", {**FP4, "k": 96, "cta_group": 2}, "k", {**FP4, "k": 96, "cta_group": 2, "arch": "sm_103a"}),
-    ("mxf4", {**FP4, "k": 96, "arch": "sm_103a"}, "k", {**FP4, "k": 64, "arch": "sm_103a"}),
+    ("mxf4", {**FP4, "k": 96}, "k", {**FP4, "k": 96, "arch": "sm_103a"}),
+    ("mxf4", {**FP4, "k": 96, "cta_group": 2, "arch": "sm_103a"}, "m", {**FP4, "k": 96, "arch": "sm_103a"}),
+    ("mxf4", {**FP4, "k": 96, "n": 24, "arch": "sm_103a"}, "n", {**FP4, "k": 96, "n": 48, "arch": "sm_103a"}),
+    ("mxf4", {**FP4, "k": 96, "sparse": True, "arch": "sm_103a"}, "k", {**FP4, "k": 128, "sparse": True}),
     ("mxf4", {**FP4, "sparse": True, "arch": "sm_100f"}, "arch", {**FP4, "sparse": True, "arch": "sm_103a"}),
 ]
 

@@ -277,7 +277,8 @@ def _operand_text(placed: operand.OperandMap, elem: str) -> str:
 
 @command.command("sf")
 @click.option("--rows", type=int, required=True, help="Rows of the operand over all CTAs: M for SFA, N for SFB.")
-@click.option("--scale-vec", type=click.Choice(["1", "2", "4"]), required=True, help="Scales a row for one MMA.")
+@click.option("--scale-vec", type=click.Choice(["1", "2", "4", "3", "6"]), required=True,
+              help="Scales a row for one MMA; 3 and 6 with K = 96.")  # fmt: skip
 @click.option("--sf-id", type=int, default=0, show_default=True, help="Sub-column at which they start.")
 @click.option("--cta-group", type=click.IntRange(1, 2), default=1, show_default=True)
 @click.option("--operand", "operand_name", type=click.Choice(["a", "b"]), default="a", show_default=True)
