@@ -8,7 +8,9 @@ silent zero.
 Address space of the model (64-bit generic): global allocations from ``GLOBAL_BASE``; the shared window of a cluster at
 ``SHARED_WINDOW`` (CTA rank r at r << 24, as silicon lays it out and as 2-CTA kernels rely on); local memory at
 ``LOCAL_WINDOW``. Parameters and constants live in global allocations, so a generic address of a parameter works. A
-``.param`` address is the offset in the kernel's parameters: compilers hold it in 32-bit registers.
+``.param`` address is the offset in the kernel's parameters: compilers hold it in 32-bit registers. The shared window
+lies on a multiple of 4 GiB, so the low half of a generic address is the shared address; kernels known to work pass the
+whole of it to ``.shared`` instructions.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import ConfigError, DeviceError
+from umma_probe.spec.sources import Evidence, Ref
 
 if TYPE_CHECKING:
     from umma_probe.model.frame import Frame
@@ -33,6 +36,8 @@ WINDOW_BYTES = 0x100_0000_0000
 RANK_SHIFT = 24
 RANK_MASK = (1 << RANK_SHIFT) - 1
 POISON_BYTE = 0xCD
+GENERIC_AS_SHARED = Ref("thunderkittens", "include/types/tensor/tensor.cuh", Evidence.KERNEL,
+                        "tcgen05.alloc.shared::cta gets the 64-bit pointer of a __shared__ variable")  # fmt: skip
 
 _WORDS: dict[int, np.dtype[Any]] = {width: np.dtype(f"u{width}") for width in (1, 2, 4, 8)}
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
@@ -332,6 +337,11 @@ class MemorySystem:
         if space != "shared::cluster":
             bad |= rank != own
         if bad.any():
+            if (addresses >> 32 == SHARED_WINDOW >> 32).all():
+                launch.review("generic-shared-address", f"a generic address where .{space} is said: its low 32 bits are "
+                              f"taken, as kernels known to work rely on ({GENERIC_AS_SHARED}); the documented way is "
+                              "cvta.to.shared", int(f.threads[0]))  # fmt: skip
+                return self.shared_offsets(f, space, addresses & 0xFFFF_FFFF, size)
             self._outside(f, space, addresses, bad, size)
         slots = f.cta_slots + rank - own
         gone = launch.cta_retired[slots]

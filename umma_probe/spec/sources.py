@@ -52,6 +52,7 @@ _source(
 )
 _source("deepgemm", "DeepGEMM", "54e2261", "https://github.com/deepseek-ai/DeepGEMM", "2026-11-30")
 _source("learn-cuda", "gau-nernst/learn-cuda", "1454f8b", "https://github.com/gau-nernst/learn-cuda", "2026-11-30")
+_source("thunderkittens", "ThunderKittens", "0b55588", "https://github.com/HazyResearch/ThunderKittens", "2026-11-30")
 _source(
     "sf-tensor",
     "sf-tensor/tcgen05: instruction paths compared with a B200",

@@ -77,6 +77,16 @@ def test_even_cta_of_a_pair_by_clearing_bit_24():
     assert out.words.tolist() == [40, 40, 42, 42]
 
 
+def test_a_generic_address_in_a_shared_instruction():
+    """ThunderKittens hands 64-bit pointers of __shared__ variables to .shared::cta instructions."""
+    body = f"""mov.u64 %at, cell; cvta.shared.u64 %at, %at; mov.u32 %r1, %cluster_ctarank; add.u32 %r3, %r1, 40;
+        st.shared::cta.u32 [%at], %r3; {CLUSTER_BARRIER} ld.shared.u32 %r4, [cell];
+        mul.wide.u32 %at, %r1, 4; add.u64 %at, %at, %words; st.global.u32 [%at], %r4;"""
+    out = run_ptx(ptx(body, ".shared .u32 cell;"), np.zeros(2, np.uint32), grid=2, block=1, cluster=2)
+    assert out.words.tolist() == [40, 41]
+    assert {rule for rule, _ in out.launch.reviews} == {"generic-shared-address"}
+
+
 def test_generic_addresses_of_each_kind_of_memory():
     source = """
     __constant__ unsigned table[4] = {10, 20, 30, 40};
