@@ -1,7 +1,8 @@
 // Which cell does each register of tcgen05.ld and tcgen05.st belong to? Once with registers that say which they are, stored
 // with the shape under test and read back with 32x32b; once with cells that say where they lie, the other way round.
 //
-// Compile-time choices (-D): SHAPE, REGISTERS of a thread, PACK (.pack::16b and .unpack::16b) and, for 16x32bx2, SPLIT.
+// Compile-time choices (-D): SHAPE, NUM, REGISTERS of a thread, PACK_16B (.pack::16b and .unpack::16b) and, for 16x32bx2,
+// SPLIT: how many columns behind the address the second half of the threads begins.
 #include "common.cuh"
 #include "dump.cuh"
 #include "frame.cuh"
@@ -11,12 +12,12 @@
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 
-#if PACK
-#define PACKED ".pack::16b"
-#define UNPACKED ".unpack::16b"
+#if PACK_16B
+#define PACKING ".pack::16b"
+#define UNPACKING ".unpack::16b"
 #else
-#define PACKED ""
-#define UNPACKED ""
+#define PACKING ""
+#define UNPACKING ""
 #endif
 #ifdef SPLIT
 #define HALF_SPLIT ", " TEXT(SPLIT)
@@ -28,11 +29,11 @@ constexpr u32 LANES = JOIN(Load_, SHAPE)::lanes;  // of one instruction
 
 // As in common.cuh, with the packing.
 DEVICE void load(u32 taddr, u32 (&r)[REGISTERS]) {
-  asm volatile("tcgen05.ld.sync.aligned." TEXT(SHAPE) ".x" TEXT(NUM) PACKED ".b32 {" JOIN(OPERANDS_, REGISTERS) "}, [%"
+  asm volatile("tcgen05.ld.sync.aligned." TEXT(SHAPE) ".x" TEXT(NUM) PACKING ".b32 {" JOIN(OPERANDS_, REGISTERS) "}, [%"
                TEXT(REGISTERS) "]" HALF_SPLIT ";" : JOIN(LIST_, REGISTERS)("=r", r, 0) : "r"(taddr));
 }
 DEVICE void store(u32 taddr, const u32 (&r)[REGISTERS]) {
-  asm volatile("tcgen05.st.sync.aligned." TEXT(SHAPE) ".x" TEXT(NUM) UNPACKED ".b32 [%" TEXT(REGISTERS) "]" HALF_SPLIT
+  asm volatile("tcgen05.st.sync.aligned." TEXT(SHAPE) ".x" TEXT(NUM) UNPACKING ".b32 [%" TEXT(REGISTERS) "]" HALF_SPLIT
                ", {" JOIN(OPERANDS_, REGISTERS) "};" :: JOIN(LIST_, REGISTERS)("r", r, 0), "r"(taddr) : "memory");
 }
 

@@ -30,6 +30,34 @@ def test_unpack_notes_what_becomes_of_the_upper_halves() -> None:
     assert [check.actual for check in report.checks if check.name == "upper-halves"] == ["zero"]
 
 
+@pytest.mark.parametrize(("split", "pack"), [(64, False), (508, False), (37, True)])
+def test_halves_that_lie_apart(split: int, pack: bool) -> None:
+    report = run("ldst-map", shape="16x32bx2", num=4, pack=pack, split=split)
+    passes(report)
+    assert "overlap" not in {check.name for check in report.checks}
+
+
+@pytest.mark.parametrize("split", [0, 3])
+def test_halves_that_overlap_are_noted_not_judged(split: int) -> None:
+    report = run("ldst-map", shape="16x32bx2", num=4, split=split)
+    passes(report)
+    assert [check.expected for check in report.checks if check.name == "overlap"] == ["no document says"]
+
+
+def test_machine_that_ignores_the_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = tcgen05_ldst.access_box
+    monkeypatch.setattr(
+        tcgen05_ldst,
+        "access_box",
+        lambda shape, repeat, split=0, packed=False: original(shape, repeat, repeat if split else 0, packed),
+    )
+    report = run("ldst-map", shape="16x32bx2", num=4, split=64)
+    assert failed(report) == {"stored", "not-written", "loaded"}
+    messages = {check.name: check.message for check in report.checks}
+    assert "register 0 of thread 16 of warp 0" in messages["loaded"]
+    assert "came from lane 0, column 4, must come from lane 0, column 64" in messages["loaded"]
+
+
 def test_machine_with_two_lanes_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's map is wrong: both directions say so, and name a register and its two places."""
     original = tcgen05_ldst.access_box
@@ -66,3 +94,7 @@ def test_forms_that_do_not_exist() -> None:
         run("ldst-map", num=3)
     with pytest.raises(ConfigError, match="column is 500, must be at most 480"):
         run("ldst-map", column=500)
+    with pytest.raises(ConfigError, match="column is 0, must be at most -1"):
+        run("ldst-map", shape="16x32bx2", split=509)
+    with pytest.raises(ConfigError, match="half split is 8, must be left out"):
+        run("ldst-map", split=8)

@@ -28,6 +28,28 @@ def test_largest_and_upper_half() -> None:
     passes(run("pair-map", m="128", sparse=True, taddr_lane="16"))
 
 
+@pytest.mark.parametrize(("m", "sparse", "lane"), [("256", False, "0"), ("256", True, "0"), ("128", True, "16")])
+def test_a_in_tensor_memory(m: str, sparse: bool, lane: str) -> None:
+    passes(run("pair-map", a_source="tmem", m=m, sparse=sparse, taddr_lane=lane, n=48))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_in_tensor_memory_twice(policy: str) -> None:
+    passes(run("pair-map", a_source="tmem", m="128", n=48, policy=policy))
+
+
+@pytest.mark.parametrize("kind", ["tf32", "f8f6f4", "i8"])
+def test_kinds_of_a_in_tensor_memory(kind: str) -> None:
+    passes(run("pair-map", a_source="tmem", kind=kind, m="128", n=32))
+
+
+def test_a_without_the_copy_for_the_second_half_of_n(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layout B: lanes 64 to 127 multiply with their own copy of A; they hold sentinels here."""
+    with edited_kernel("a.rows, !SPARSE, d_lane", "a.rows == 64 ? 32 : 128, false, 0", tmp_path, monkeypatch):
+        report = run("pair-map", a_source="tmem", m="128", n=32)
+    assert {"cta-0-elements", "cta-1-elements"} <= failed(report)
+
+
 @pytest.mark.parametrize("word", [0, 7])
 def test_lane_mask(word: int) -> None:
     report = run("pair-map", n=16, disabled_word=word)

@@ -39,6 +39,52 @@ def test_more_columns_than_a_partition_has_lanes() -> None:
     passes(run("sf-map", n=256))
 
 
+@pytest.mark.parametrize(("pair", "policy"), [*(("128", policy) for policy in POLICIES), ("256", "lazy")])
+def test_pairs(pair: str, policy: str) -> None:
+    report = run("sf-map", pair=pair, n=16, sfa_id=1, policy=policy)
+    passes(report)
+    assert copies(report) == ["each partition its own"] * 2
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"kind": "mxf4nvf4"}, {"kind": "mxf4", "pair": "256"}], ids=lambda p: str(p.get("kind"))
+)
+def test_sparse(params: dict[str, object]) -> None:
+    passes(run("sf-map", sparse=True, n=16, **params))
+
+
+def test_document_without_the_split_of_n_over_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With M = 128 the second half of N takes its scales 64 lanes further on, not in further columns."""
+    original = suite.scale_factor_map
+    monkeypatch.setattr(
+        suite, "scale_factor_map", lambda *args, **options: original(*args, **{**options, "split_n": False})
+    )
+    report = run("sf-map", pair="128", n=128)
+    assert failed(report) == {"sfb-place"}
+    (check,) = [check for check in report.checks if check.name == "sfb-place"]
+    assert check.message == (
+        "element (m 0, n 64, k 0) takes CTA 0, lane 64, column 0, byte 0, "
+        "must take CTA 0, lane 0 (or a copy), column 2, byte 0"
+    )
+
+
+def test_machine_in_which_a_pair_reads_the_first_ctas_scales(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = scale_fetch._read
+    monkeypatch.setattr(scale_fetch, "_read", lambda call, slot, *rest: original(call, call.slots[0], *rest))
+    report = run("sf-map", pair="256", n=16)
+    assert failed(report) == {"sfa-place"}
+    assert copies(report) == ["each partition its own, and not each CTA"] * 2
+
+
+def test_shape_that_only_cutlass_lets_through() -> None:
+    params = {"kind": "mxf4nvf4", "sparse": True, "pair": "128"}
+    with pytest.raises(ConfigError, match="M is 128, must be 256 for sparse kind::mxf4nvf4"):
+        run("sf-map", **params)
+    assert run("sf-map", force=True, **params).verdict == "undecided"
+    with pytest.raises(ConfigError, match="n is 24, must be a multiple of 16"):
+        run("sf-map", pair="256", n=24)
+
+
 def test_machine_that_takes_the_next_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     original = scale_fetch._read
 

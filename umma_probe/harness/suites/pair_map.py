@@ -2,7 +2,9 @@
 
 Each CTA stages the half of A's rows and of B's rows that belongs to it; every element of D names its row and its
 column, so that a wrong split shows as wrong names. Sparse A keeps the first half of every group of elements, whatever
-the layout of the metadata. The lane mask has eight words; that 0 to 3 are the lanes of the first CTA is assumed.
+the layout of the metadata. A in Tensor Memory lies in the lanes of D, twice where D is cut into two halves of N
+(layout B); that both copies are there does not show that both are read. The lane mask has eight words; that 0 to 3 are
+the lanes of the first CTA is assumed.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ _CTAS = 2
 _METADATA = slice(384, 416)
 """Columns of the kernel's metadata."""
 _METADATA_WORD = 0x44444444
+_A = slice(416, 424)
+"""Columns of the kernel's A in Tensor Memory."""
 _MASK_WORDS = 8
 _LANES_OF_A_WORD = 32
 
@@ -54,12 +58,13 @@ class PairCase:
     sparse: bool
     lane: int
     disabled_word: int | None
+    a_in_tmem: bool
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> PairCase:
         """From the parameters."""
         return cls(int(params["m"]), params["n"], params["kind"], params["sparse"], int(params["taddr_lane"]),
-                   params["disabled_word"])  # fmt: skip
+                   params["disabled_word"], params["a_source"] == "tmem")  # fmt: skip
 
     @property
     def type(self) -> str:
@@ -121,7 +126,7 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
         params=params,
         problems=problems,
         defines={"KIND": case.kind, "SPARSE": int(case.sparse), "LANE_MASK": int(case.disabled_word is not None),
-                 "A_BITS": bits, "B_BITS": bits},
+                 "A_IN_TMEM": int(case.a_in_tmem), "A_BITS": bits, "B_BITS": bits},
         launches=[_launch(case, coded, idesc) for coded in passes],
         judge=lambda outputs: judge(case, passes, outputs),
     )  # fmt: skip
@@ -129,7 +134,8 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
 
 def _problems(case: PairCase, arch: str) -> Iterator[Problem]:
     yield from check_shape(case.kind, m=case.m, n=case.n, a_type=case.type, b_type=case.type, d_type=case.d_type,
-                           cta_group=2, sparse=case.sparse, arch=arch)  # fmt: skip
+                           cta_group=2, sparse=case.sparse, a_source="tmem" if case.a_in_tmem else "smem",
+                           arch=arch)  # fmt: skip
     if case.n % 16:
         raise ConfigError(f"n is {case.n}, must be a multiple of 16: each CTA stages half of it, 8 rows at a time")
 
@@ -193,6 +199,8 @@ def _checks(case: PairCase, cta: int, words: Array, found: Array) -> Iterator[Ch
     outside = ~belongs & ~untouched
     if case.sparse:
         outside[:, _METADATA] &= (words[:, :, _METADATA] != _METADATA_WORD).any(axis=0)
+    if case.a_in_tmem:
+        outside[:, _A] = False  # they are full of A
     yield passed(f"cta-{cta}-outside", not outside.any(), "no other cell", counted(outside.sum(), "cell") + " written",
                  place(outside))  # fmt: skip
     wrong = belongs & ~untouched & (found != expected).any(axis=0)

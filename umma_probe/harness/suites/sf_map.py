@@ -1,8 +1,13 @@
 """``sf-map``: which byte of Tensor Memory scales which row and which elements along K of a block-scaled MMA.
 
 A has a single 1 along K, B is all ones, and one of the two scale operands holds powers of two whose exponents spell, in
-several passes, the place of each byte: lane, column, byte. D is then the scale that the element got. The first and the
-last element of every block are looked at. Expected is ``layouts.scale_factors``, in any of the four copies.
+several passes, the place of each byte: CTA, lane, column, byte. D is then the scale that the element got. The first and
+the last element of every block are looked at. Expected is ``layouts.scale_factors``, in any of the four copies.
+
+Of sparse A every group keeps its first half, so that the metadata have no place that matters; a scale then serves the
+same number of kept elements as of dense ones, and ``elements`` counts kept ones. Of a pair (``pair`` is M of both CTAs)
+each CTA has the scales of its own rows of A, and those of all columns of B; with M = 128 the columns of B are split
+over the lanes as D is. D itself is read where ``layouts.tmem_accumulator`` puts it.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from umma_probe.harness.displacement import diagnose_shift, injected_columns
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, noted, passed
 from umma_probe.harness.wording import counted
 from umma_probe.layouts.scale_factors import ScaleFactorMap, ScaleOperand, scale_factor_map
+from umma_probe.layouts.tmem_accumulator import AccumulatorMap, accumulator_map
 from umma_probe.record.schema import Check, Diagnosis
 from umma_probe.spec.descriptors import Problem, encode_idesc, encode_smem_desc
 from umma_probe.spec.encoding import encode_exact
@@ -29,11 +35,11 @@ if TYPE_CHECKING:
 
     from umma_probe.harness.suite import Array
 
-_M = 128
+_CTA_ROWS = 128
 _ROW_BYTES = 32
 _TYPES = {"mxf8f6f4": "e4m3", "mxf4": "e2m1", "mxf4nvf4": "e2m1"}
-_ADDRESS_BITS = 14
-"""Of a scale's place: lane << 7 | column << 2 | byte."""
+_ADDRESS_BITS = 15
+"""Of a scale's place: cta << 14 | lane << 7 | column << 2 | byte."""
 _DIGIT_BITS = {"ue8m0": 4, "ue4m3": 3}
 _PARTITION = 32
 _NOWHERE = -1
@@ -49,6 +55,9 @@ class ScaleCase:
     sfa_id: int
     sfb_id: int
     n: int
+    sparse: bool = False
+    pair: int | None = None
+    """M of a pair of CTAs."""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> ScaleCase:
@@ -64,7 +73,25 @@ class ScaleCase:
         type_ = params["scale_type"] or vector.scale_types[-1]
         if type_ not in vector.scale_types:
             raise ConfigError(f"scale-type is {type_}, must be {' or '.join(vector.scale_types)} with {vector.name}")
-        return cls(params["kind"], vector, type_, params["sfa_id"], params["sfb_id"], params["n"])
+        pair = None if params["pair"] == "none" else int(params["pair"])
+        return cls(
+            params["kind"], vector, type_, params["sfa_id"], params["sfb_id"], params["n"], params["sparse"], pair
+        )
+
+    @property
+    def m(self) -> int:
+        """M of the instruction."""
+        return self.pair or _CTA_ROWS
+
+    @property
+    def ctas(self) -> int:
+        """1 or 2."""
+        return 2 if self.pair else 1
+
+    @property
+    def b_row_bytes(self) -> int:
+        """Of one row of B: sparse A has half as many elements."""
+        return _ROW_BYTES * (1 + self.sparse)
 
     @property
     def type(self) -> str:
@@ -73,7 +100,7 @@ class ScaleCase:
 
     @property
     def elements(self) -> list[int]:
-        """Places along K that are looked at: both ends of every block."""
+        """Places along a row of A that are looked at: both ends of every block."""
         block = self.vector.block_elems
         return [k for first in range(0, KINDS[self.kind].k_dense, block) for k in (first, first + block - 1)]
 
@@ -93,20 +120,27 @@ class ScaleCase:
         one, two = (int(encode_exact(power, self.scale_type)) for power in (1.0, 2.0))
         return one, two - one
 
-    def rows(self, ones_at: Sequence[int]) -> Array:
-        """A row of 32 bytes with ones there, as 8 words."""
+    def row(self, ones_at: Sequence[int], size: int = _ROW_BYTES) -> Array:
+        """A row of ``size`` bytes with ones there, as words."""
         bits = 8 * _ROW_BYTES // KINDS[self.kind].k_dense
         one = int(encode_exact(1.0, self.type))
         value = sum(one << bits * k for k in ones_at)
-        return np.frombuffer(value.to_bytes(_ROW_BYTES, "little"), np.uint32)
+        return np.frombuffer(value.to_bytes(size, "little"), np.uint32)
 
     @cached_property
     def maps(self) -> tuple[ScaleFactorMap, ScaleFactorMap]:
         """Of A's scales and of B's."""
+        scales = self.vector.scales
         return (
-            scale_factor_map(_M, self.vector.scales, sf_id=self.sfa_id),
-            scale_factor_map(self.n, self.vector.scales, sf_id=self.sfb_id, operand=ScaleOperand.SFB),
-        )
+            scale_factor_map(self.m, scales, sf_id=self.sfa_id, cta_group=self.ctas),
+            scale_factor_map(self.n, scales, sf_id=self.sfb_id, cta_group=self.ctas, operand=ScaleOperand.SFB,
+                             split_n=self.pair == _CTA_ROWS),
+        )  # fmt: skip
+
+    @cached_property
+    def accumulator(self) -> AccumulatorMap:
+        """Where D lies."""
+        return accumulator_map(self.m, self.n, cta_group=self.ctas, sparse=self.sparse)
 
 
 def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
@@ -114,24 +148,27 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     case = ScaleCase.of(params)
     problems = list(_problems(case, arch))
     shifts = injected_columns(params["inject"], "scale-columns", ("a", "b"))
-    idesc = encode_idesc(case.kind, a_type=case.type, b_type=case.type, m=_M, n=case.n, scale_type=case.scale_type,
-                         sfa_id=case.sfa_id, sfb_id=case.sfb_id, force=True)  # fmt: skip
-    a_desc, b_desc = (encode_smem_desc(start_bytes=0, lbo_bytes=16 * rows, sbo_bytes=128) for rows in (_M, case.n))
+    idesc = encode_idesc(case.kind, a_type=case.type, b_type=case.type, m=case.m, n=case.n, sparse=case.sparse,
+                         scale_type=case.scale_type, sfa_id=case.sfa_id, sfb_id=case.sfb_id, force=True)  # fmt: skip
+    rows = case.m // case.ctas, case.n // case.ctas
+    descriptors = (encode_smem_desc(start_bytes=0, lbo_bytes=16 * count, sbo_bytes=128) for count in rows)
+    k_of_b = KINDS[case.kind].k(case.sparse)
     launch = LaunchPlan(
         entry="sf_map",
         args=[
-            Input(np.stack([case.rows([k]) for k in case.elements])),
-            Input(case.rows(range(KINDS[case.kind].k_dense))),
+            Input(np.stack([case.row([k]) for k in case.elements])),
+            Input(case.row(range(k_of_b), case.b_row_bytes)),
             *map(np.uint32, case.powers),
             np.uint32(len(case.elements)),
             np.uint32(case.passes),
             np.uint32(case.digit_bits),
-            np.uint64(a_desc),
-            np.uint64(b_desc),
+            *map(np.uint64, descriptors),
             *map(np.uint32, (idesc, case.sfa_id, case.sfb_id, case.n)),
-            Output("d", (2, case.passes, len(case.elements), TMEM_LANES, case.n)),
+            Output("d", (2, case.passes, len(case.elements), case.ctas, TMEM_LANES, case.n)),
         ],
-        dynamic_smem=_ROW_BYTES * (_M + case.n),
+        grid=(case.ctas,),
+        cluster=(case.ctas,) if case.pair else None,
+        dynamic_smem=_ROW_BYTES * rows[0] + case.b_row_bytes * rows[1],
     )
     return Experiment(
         params={**params, "scale_vec": str(case.vector.scales), "scale_type": case.scale_type},
@@ -139,6 +176,9 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
         defines={
             "KIND": case.kind,
             "VECTOR": f"scale_vec::{case.vector.name}",
+            "SPARSE": int(case.sparse),
+            "PAIR": int(case.pair is not None),
+            "ROWS": rows[0],
             "SFA_SHIFT": shifts["a"],
             "SFB_SHIFT": shifts["b"],
         },
@@ -148,7 +188,10 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
 
 
 def _problems(case: ScaleCase, arch: str) -> Iterator[Problem]:
-    yield from check_shape(case.kind, m=_M, n=case.n, a_type=case.type, b_type=case.type, arch=arch)
+    yield from check_shape(case.kind, m=case.m, n=case.n, a_type=case.type, b_type=case.type, cta_group=case.ctas,
+                           sparse=case.sparse, arch=arch)  # fmt: skip
+    if case.n % (8 * case.ctas):
+        raise ConfigError(f"n is {case.n}, must be a multiple of {8 * case.ctas}: a CTA stages 8 rows of B at a time")
     for name, value in (("sfa-id", case.sfa_id), ("sfb-id", case.sfb_id)):
         if value not in case.vector.sf_ids:
             legal = ", ".join(map(str, case.vector.sf_ids))
@@ -186,8 +229,9 @@ def _looked_at(case: ScaleCase, name: str, found: Array) -> tuple[Array, Array]:
 
 
 def recover(case: ScaleCase, d: Array) -> Array:
-    """Place (lane << 7 | column << 2 | byte) of the scale in each D, (2, elements, M, N); -1 for none."""
-    values = d.view(np.float32).astype(np.float64)
+    """Place (cta << 14 | lane << 7 | column << 2 | byte) of the scale in each D, (2, elements, M, N); -1 for none."""
+    lies = case.accumulator
+    values = d.view(np.float32)[..., lies.cta, lies.lane, lies.column].astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = np.log2(values)
         known = ((digits >= 0) & (digits < 1 << case.digit_bits) & (digits == np.floor(digits))).all(axis=1)
@@ -202,13 +246,22 @@ def _checks(case: ScaleCase, name: str, found: Array, documented: ScaleFactorMap
     yield passed(f"sf{name}-found", not nowhere.any(), "every element names its scale",
                  counted(nowhere.sum(), "element") + " without", "D is no power of two there")  # fmt: skip
     at = _looked_at(case, name, found)
-    lane, column, byte = found >> 7, found >> 2 & 31, found & 3
+    cta, lane, column, byte = found >> 14, found >> 7 & 127, found >> 2 & 31, found & 3
+    right_cta = documented.in_both_ctas | (cta == documented.cta[at])
     right_lane = np.isin(lane - documented.lane[at], documented.copies)
-    wrong = ~nowhere & ~(right_lane & (column == documented.column[at]) & (byte == documented.byte[at]))
+    wrong = ~nowhere & ~(right_cta & right_lane & (column == documented.column[at]) & (byte == documented.byte[at]))
     yield passed(f"sf{name}-place", not wrong.any(), "as documented", counted(wrong.sum(), "element") + " elsewhere",
                  _first(case, found, wrong, documented, name))  # fmt: skip
-    own = lane // _PARTITION == np.arange(TMEM_LANES)[None, :, None] // _PARTITION
-    yield noted(f"sf{name}-copies", "each partition its own" if own[~nowhere].all() else "not each partition its own")
+    yield noted(f"sf{name}-copies", _copies(case, found, nowhere))
+
+
+def _copies(case: ScaleCase, found: Array, nowhere: Array) -> str:
+    """Whether the scale of each element of D comes from D's own partition of 32 lanes, and its own CTA."""
+    lies = case.accumulator
+    own_cta = (found >> 14 == lies.cta)[~nowhere].all()
+    own = (found >> 7 & 127) // _PARTITION == lies.lane // _PARTITION
+    words = "each partition its own" if own[~nowhere].all() else "not each partition its own"
+    return words if own_cta else f"{words}, and not each CTA"
 
 
 def _first(case: ScaleCase, found: Array, wrong: Array, documented: ScaleFactorMap, name: str) -> str:
@@ -217,6 +270,7 @@ def _first(case: ScaleCase, found: Array, wrong: Array, documented: ScaleFactorM
     element, m, n = (int(index) for index in np.argwhere(wrong)[0])
     k, place = case.elements[element], int(found[element, m, n])
     at = (m if name == "a" else n), k // case.vector.block_elems
-    return (f"element (m {m}, n {n}, k {k}) takes lane {place >> 7}, column {place >> 2 & 31}, byte {place & 3}, "
-            f"must take lane {documented.lane[at]} (or a copy), column {documented.column[at]}, "
-            f"byte {documented.byte[at]}")  # fmt: skip
+    of_cta = [f"CTA {place >> 14}, ", f"CTA {documented.cta[at]}, "] if case.pair else ["", ""]
+    return (f"element (m {m}, n {n}, k {k}) takes {of_cta[0]}lane {place >> 7 & 127}, column {place >> 2 & 31}, "
+            f"byte {place & 3}, must take {of_cta[1]}lane {documented.lane[at]} (or a copy), "
+            f"column {documented.column[at]}, byte {documented.byte[at]}")  # fmt: skip
