@@ -30,6 +30,7 @@ from umma_probe.model.launch import Launch
 from umma_probe.model.memory import GLOBAL_BASE, WatchedBytes
 from umma_probe.model.operands import SpecialSlot
 from umma_probe.model.special_registers import CLOCKS
+from umma_probe.model.tmem import POISON, TmemImage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from umma_probe.model.memory import GlobalMemory
     from umma_probe.model.program import Program
-    from umma_probe.model.tmem import TmemImage
     from umma_probe.model.values import Array
     from umma_probe.ptx.nodes import Instruction
 
@@ -56,7 +56,33 @@ class _Outcome:
     writes: Array
     data: Array
     """The bytes of ``writes``, one range after the other."""
-    snapshots: dict[int, TmemImage]
+    snapshots: dict[int, _UsedColumns]
+
+
+@dataclass(frozen=True)
+class _UsedColumns:
+    """A snapshot of Tensor Memory on its way between processes: only the columns that hold anything."""
+
+    columns: Array
+    words: Array
+    written: Array
+    writer: Array
+    blocks: tuple[tuple[int, int], ...]
+    total: int
+
+    @classmethod
+    def of(cls, image: TmemImage) -> _UsedColumns:
+        columns = np.flatnonzero(image.written.any(axis=0))
+        words, written, writer = (part[:, columns] for part in (image.words, image.written, image.writer))
+        return cls(columns, words, written, writer, image.blocks, image.written.shape[1])
+
+    def image(self) -> TmemImage:
+        shape = (len(self.words), self.total)
+        words, written = np.full(shape, POISON, np.uint32), np.zeros(shape, np.bool_)
+        writer = np.full(shape, -1, self.writer.dtype)
+        words[:, self.columns], written[:, self.columns] = self.words, self.written
+        writer[:, self.columns] = self.writer
+        return TmemImage(words, written, writer, self.blocks)
 
 
 class _Unclear(Exception):
@@ -184,7 +210,7 @@ def _merge(launch: Launch, outcomes: Sequence[_Outcome]) -> str:
         at = _expand(outcome.writes)
         memory.data[at] = outcome.data
         memory.written[at] = True
-        launch.tmem_snapshots |= outcome.snapshots
+        launch.tmem_snapshots |= {cta: used.image() for cta, used in outcome.snapshots.items()}
     return ""
 
 
@@ -207,7 +233,8 @@ def _run_part(whole: Launch, clusters: range) -> _Outcome:
     except UmmaProbeError as error:
         return _failed(f"a part of the grid ends with '{error.message.splitlines()[0]}'")
     writes = _ranges(watched.was_written)
-    return _Outcome("", _ranges(watched.was_read), writes, watched.data[_expand(writes)], part.tmem_snapshots)
+    snapshots = {cta: _UsedColumns.of(image) for cta, image in part.tmem_snapshots.items()}
+    return _Outcome("", _ranges(watched.was_read), writes, watched.data[_expand(writes)], snapshots)
 
 
 def _failed(problem: str) -> _Outcome:
