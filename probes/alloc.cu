@@ -7,9 +7,20 @@ constexpr u32 BLOCKS = 5;  // 256, 128, 64, 32 and 32 columns: all there are
 
 // What a kernel must not do, one at a time.
 enum Misuse : u32 {
-  GRANULARITY, GROWING, RELINQUISHED, FREE_TWICE, FREE_INSIDE, FREE_SIZE, UNALLOCATED, OUT_OF_BOUNDS, LANE_ALIGNMENT,
-  OTHER_WARP, SPARSE_IDESC
+  SIZE, GROWING, RELINQUISHED, FREE_TWICE, FREE_OTHER, LOAD, LOAD_FREED, DENSE_MMA, SPARSE_MMA, COPY
 };
+
+// One thread. A sparse MMA whose metadata lie at the address of D: it should not come to reading them.
+DEVICE void tcgen05_mma_sp_f16(u32 d_taddr, u64 a_desc, u64 b_desc, u32 idesc) {
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, 0, 0;\n\t"
+               "tcgen05.mma.sp.cta_group::1.kind::f16 [%0], %1, %2, [%0], %3, p;\n\t}"
+               :: "r"(d_taddr), "l"(a_desc), "l"(b_desc), "r"(idesc) : "memory");
+}
+
+// One thread. 128 rows of 16 bytes to 4 columns.
+DEVICE void tcgen05_cp_128x128b(u32 taddr, u64 desc) {
+  asm volatile("tcgen05.cp.cta_group::1.128x128b [%0], %1;" :: "r"(taddr), "l"(desc) : "memory");
+}
 
 DEVICE u32 allocate(u32& slot, u32 columns) {
   tcgen05_alloc(shared_address(&slot), columns);
@@ -106,6 +117,7 @@ extern "C" __global__ void __launch_bounds__(32)
 alloc_misuse(u32* out, Misuse misuse, u32 columns, u32 other_columns, u32 offset, u32 idesc)
 {
   extern __shared__ __align__(1024) u8 operands[];
+  __shared__ u64 barrier;
   __shared__ u32 slot;
   fill_shared(shared_address(operands), 8192);
   fence_proxy_async();  // the tensor core reads shared memory through the async proxy
@@ -117,37 +129,43 @@ alloc_misuse(u32* out, Misuse misuse, u32 columns, u32 other_columns, u32 offset
       tcgen05_dealloc(allocate(slot, other_columns), other_columns);
       break;
     case FREE_TWICE:
+    case LOAD_FREED:
       tcgen05_dealloc(tmem, columns);
       break;
-    case FREE_INSIDE:
-    case FREE_SIZE:
+    case FREE_OTHER:
       tcgen05_dealloc(tmem + offset, other_columns);
       break;
-    case UNALLOCATED:
-    case OUT_OF_BOUNDS:
-    case LANE_ALIGNMENT:
-    case OTHER_WARP: {
-      u32 word[1];
-      tcgen05_ld_32x32b(tmem + offset, word);
-      tcgen05_wait_ld();  // the register holds nothing before this
-      out[threadIdx.x] = word[0];
-      break;
-    }
-    case SPARSE_IDESC: {
-      __shared__ u64 barrier;
-      if (elect_sync()) {
-        mbarrier_init(shared_address(&barrier), 1);
-        fence_mbarrier_init();  // the commit arrives through the async proxy
-        const u64 desc = with_start_address(0x0000400800080000, shared_address(operands));
-        tcgen05_mma_f16(tmem, desc, desc, idesc, false);
-        tcgen05_commit(shared_address(&barrier));
-        mbarrier_wait_parity(shared_address(&barrier), 0);  // it has completed, if it ever does
-      }
-      __syncwarp();
-      break;
-    }
     default:
       break;
   }
-  tcgen05_dealloc(tmem, columns);
+  if (misuse == LOAD || misuse == LOAD_FREED) {
+    u32 word[1];
+    tcgen05_ld_32x32b(tmem + offset, word);
+    tcgen05_wait_ld();  // the register holds nothing before this
+    out[threadIdx.x] = word[0];
+  }
+  if (misuse >= DENSE_MMA && elect_sync()) {
+    const u32 mbar = shared_address(&barrier);
+    mbarrier_init(mbar, 1);
+    fence_mbarrier_init();  // the commit arrives through the async proxy
+    const u64 desc = with_start_address(0x0000400800080000, shared_address(operands));
+    if (misuse == DENSE_MMA) tcgen05_mma_f16(tmem + offset, desc, desc, idesc, false);
+    if (misuse == SPARSE_MMA) tcgen05_mma_sp_f16(tmem + offset, desc, desc, idesc);
+    if (misuse == COPY) tcgen05_cp_128x128b(tmem + offset, desc);
+    tcgen05_commit(mbar);
+    mbarrier_wait_parity(mbar, 0);  // it has completed, if it ever does
+  }
+  __syncwarp();
+  if (misuse != LOAD_FREED) tcgen05_dealloc(tmem, columns);
+}
+
+// Many CTAs that exit without freeing all of Tensor Memory. One that has to share its SM with an earlier one waits for
+// good, unless somebody frees what was left.
+extern "C" __global__ void __launch_bounds__(32)
+alloc_leak(u32* taken)  // [cta]: address
+{
+  __shared__ u32 slot;
+  const u32 tmem = allocate(slot, TMEM_COLUMNS);
+  tcgen05_relinquish_alloc_permit();
+  if (threadIdx.x == 0) taken[blockIdx.x] = tmem;
 }

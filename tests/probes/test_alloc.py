@@ -6,8 +6,8 @@ from probe_runs import POLICIES, failed, passes, run
 
 from umma_probe.model.tmem import TensorMemory
 
-FAULTS = ["granularity", "growing", "relinquished", "free-twice", "free-inside", "free-size", "unallocated",
-          "out-of-bounds", "lane-alignment"]  # fmt: skip
+FAULTS = ["granularity", "no-columns", "too-many", "growing", "relinquished", "free-twice", "free-inside", "free-size",
+          "unallocated", "freed", "out-of-bounds", "lane-alignment", "mma-unallocated", "cp-unallocated"]  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -26,9 +26,22 @@ def test_misuse_faults(misuse: str) -> None:
     assert report.notes[0].startswith(f"{misuse}: tcgen05.")
 
 
-@pytest.mark.parametrize("misuse", ["other-warp", "sparse-idesc"])
+@pytest.mark.parametrize("misuse", ["other-warp", "sparse-idesc", "dense-idesc"])
 def test_what_ptx_leaves_undefined_is_undecided(misuse: str) -> None:
     assert run("alloc", misuse=misuse).verdict == "undecided"
+
+
+def test_operations_in_flight_fault_when_they_take_effect() -> None:
+    for misuse in ("freed", "mma-unallocated", "cp-unallocated"):
+        passes(run("alloc", misuse=misuse, policy="lazy"))
+
+
+def test_a_leak_is_a_finding_and_keeps_nobody_waiting_here() -> None:
+    """The model gives every CTA an SM of its own, so that only the sanitizer can see it."""
+    report = run("alloc", misuse="leak", ctas=2)
+    assert failed(report) == {"sanitizer"}
+    assert [note.rule for note in report.sanitizer] == ["tmem-leak"] * len(report.sanitizer)
+    assert [check.actual for check in report.checks if check.name == "left-columns"] == ["all 4 CTAs got all columns"]
 
 
 def test_machine_that_does_not_guard(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,22 +2,24 @@
 
 As documented: a block is a power of two of at least 32 columns and all lanes; ``alloc`` blocks while there is no room;
 sizes of a CTA must not grow; all must be freed. Which of the free columns it takes is not documented and is noted.
-A misuse should fault; on the model those that PTX leaves undefined are undecided.
+A misuse should fault; on the model those that PTX leaves undefined are undecided. A leak faults nobody: a CTA that
+exits with columns keeps those that come after it waiting, unless something frees them; no document says whether. On the
+model the columns of a CTA are its own, and the leak is a finding of the sanitizer.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.harness.suite import Experiment, Judgement, LaunchPlan, Output, Outputs, passed
+from umma_probe.harness.suite import Experiment, Judgement, LaunchPlan, Output, Outputs, noted, passed
 from umma_probe.harness.wording import counted
 from umma_probe.record.schema import Check
 from umma_probe.record.sets import format_set
 from umma_probe.spec.descriptors import encode_idesc
 from umma_probe.spec.machine import TMEM_COLUMNS
-from umma_probe.spec.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,33 +34,55 @@ _UNIT = 32
 _OTHER_WARP = 32 << 16
 _LANE_8 = 8 << 16
 
-# misuse: number (as in the kernel), columns, other columns, offset of an address
-_MISUSES = {
-    "granularity": (0, 48, 0, 0),
-    "growing": (1, 32, 64, 0),
-    "relinquished": (2, 32, 0, 0),
-    "free-twice": (3, 32, 0, 0),
-    "free-inside": (4, 64, 32, 32),
-    "free-size": (5, 64, 32, 0),
-    "unallocated": (6, 32, 0, 32),
-    "out-of-bounds": (7, 512, 0, 512),
-    "lane-alignment": (8, 32, 0, _LANE_8),
-    "other-warp": (9, 32, 0, _OTHER_WARP),
-    "sparse-idesc": (10, 32, 0, 0),
+_LEAK = "leak"
+
+
+class Act(IntEnum):
+    """``Misuse`` of the kernel."""
+
+    SIZE = 0
+    GROWING = 1
+    RELINQUISHED = 2
+    FREE_TWICE = 3
+    FREE_OTHER = 4
+    LOAD = 5
+    LOAD_FREED = 6
+    DENSE_MMA = 7
+    SPARSE_MMA = 8
+    COPY = 9
+
+
+# misuse: what is done, columns, other columns, offset of an address, whether the instruction descriptor says sparse
+_MISUSES: dict[str, tuple[Act, int, int, int, bool]] = {
+    "granularity": (Act.SIZE, 48, 0, 0, False),
+    "no-columns": (Act.SIZE, 0, 0, 0, False),
+    "too-many": (Act.SIZE, 1024, 0, 0, False),
+    "growing": (Act.GROWING, 32, 64, 0, False),
+    "relinquished": (Act.RELINQUISHED, 32, 0, 0, False),
+    "free-twice": (Act.FREE_TWICE, 32, 0, 0, False),
+    "free-inside": (Act.FREE_OTHER, 64, 32, 32, False),
+    "free-size": (Act.FREE_OTHER, 64, 32, 0, False),
+    "unallocated": (Act.LOAD, 32, 0, 32, False),
+    "freed": (Act.LOAD_FREED, 32, 0, 0, False),
+    "out-of-bounds": (Act.LOAD, 512, 0, 512, False),
+    "lane-alignment": (Act.LOAD, 32, 0, _LANE_8, False),
+    "other-warp": (Act.LOAD, 32, 0, _OTHER_WARP, False),
+    "mma-unallocated": (Act.DENSE_MMA, 32, 0, 32, False),
+    "cp-unallocated": (Act.COPY, 32, 0, 32, False),
+    "sparse-idesc": (Act.DENSE_MMA, 32, 0, 0, True),
+    "dense-idesc": (Act.SPARSE_MMA, 32, 0, 0, False),
 }
 
 
 def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
-    """The two proper launches, or the one that should fault."""
+    """The two proper launches, the one that should fault, or those of a leak."""
     misuse = params["misuse"]
-    return Experiment(
-        params=params,
-        problems=list[Problem](),
-        defines={},
-        launches=_proper(params) if misuse == "none" else [_misuse(misuse)],
-        judge=judge if misuse == "none" else lambda outputs: _not_noticed(misuse),
-        judge_fault=None if misuse == "none" else lambda error: _noticed(misuse, error),
-    )
+    if misuse in _MISUSES:
+        return Experiment(params, [], {}, [_misuse(misuse)], lambda outputs: _not_noticed(misuse),
+                          judge_fault=lambda error: _noticed(misuse, error))  # fmt: skip
+    if misuse == _LEAK:
+        return Experiment(params, [], {}, _leak(params["ctas"]), judge_leak)
+    return Experiment(params, [], {}, _proper(params), judge)
 
 
 def _proper(params: Mapping[str, Any]) -> list[LaunchPlan]:
@@ -75,14 +99,30 @@ def _proper(params: Mapping[str, Any]) -> list[LaunchPlan]:
 
 
 def _misuse(name: str) -> LaunchPlan:
-    idesc = encode_idesc("f16", a_type="bf16", b_type="bf16", d_type="f32", m=128, n=16, sparse=name == "sparse-idesc")
+    *numbers, sparse = _MISUSES[name]
+    idesc = encode_idesc("f16", a_type="bf16", b_type="bf16", d_type="f32", m=128, n=16, sparse=sparse)
     return LaunchPlan(
         entry="alloc_misuse",
-        args=[Output("out", (32,)), *map(np.uint32, (*_MISUSES[name], idesc))],
+        args=[Output("out", (32,)), *map(np.uint32, (*numbers, idesc))],
         block=(32,),
         dynamic_smem=8192,
         label=name,
     )
+
+
+def _leak(ctas: int) -> list[LaunchPlan]:
+    """Twice the same: what the first launch leaves, the second finds."""
+    return [
+        LaunchPlan(entry="alloc_leak", args=[Output("taken", (ctas,))], grid=(ctas,), block=(32,), label=label)
+        for label in ("leak", "after the leak")
+    ]
+
+
+def judge_leak(outputs: Sequence[Outputs]) -> Judgement:
+    """It came to an end: whoever allocated after a CTA had exited got columns."""
+    bases = np.concatenate([output["taken"] for output in outputs])
+    words = f"all {len(bases)} CTAs got all columns" if not bases.any() else f"addresses {format_set(np.unique(bases))}"
+    return Judgement([noted("left-columns", words)])
 
 
 def _noticed(misuse: str, error: UmmaProbeError) -> Judgement:
