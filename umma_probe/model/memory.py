@@ -338,9 +338,9 @@ class MemorySystem:
             bad |= rank != own
         if bad.any():
             if (addresses >> 32 == SHARED_WINDOW >> 32).all():
-                launch.review("generic-shared-address", f"a generic address where .{space} is said: its low 32 bits are "
-                              f"taken, as kernels known to work rely on ({GENERIC_AS_SHARED}); the documented way is "
-                              "cvta.to.shared", int(f.threads[0]))  # fmt: skip
+                launch.review("generic-shared-address", f"a generic address where .{space} is said: its low half is "
+                              f"taken, as kernels known to work rely on ({GENERIC_AS_SHARED}); the documented way "
+                              "is cvta.to.shared", int(f.threads[0]))  # fmt: skip
                 return self.shared_offsets(f, space, addresses & 0xFFFF_FFFF, size)
             self._outside(f, space, addresses, bad, size)
         slots = f.cta_slots + rank - own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from umma_probe.errors import NotModelled
+from umma_probe.errors import DeviceError
 from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.decode import operation
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup, whole_warp
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from umma_probe.model.launch import Launch
     from umma_probe.model.mbarrier import MBarrier
     from umma_probe.model.operands import Operands
+    from umma_probe.model.values import Array
 
 REFS = (
     documented("tcgen05 Memory Consistency Model"),
@@ -24,6 +25,8 @@ REFS = (
     Ref("triton", "generated kernels use no tcgen05.fence: an acquire wait on the commit's mbarrier is enough",
         Evidence.KERNEL),
 )  # fmt: skip
+SHARED_AS_GENERIC = Ref("thunderkittens", "include/ops/thread/mma/tcgen05.cuh", Evidence.KERNEL,
+                        "commit without a state space gets __cvta_generic_to_shared(...)")  # fmt: skip
 COMMITTED = frozenset({"mma", "cp", "shift"})
 """What a commit waits for (PTX ISA, tcgen05.commit: all prior asynchronous operations of the thread)."""
 
@@ -66,16 +69,25 @@ def commit(ops: Operands, group: CtaGroup, space: str | None, multicast: bool) -
     def run(f: Frame) -> None:
         addresses = target.resolve(f)
         if space is None:
-            spaces = f.launch.memory.classify(addresses)
-            if set(spaces) != {"shared::cluster"}:
-                raise NotModelled("tcgen05.commit: the generic address does not point to shared memory")
-            addresses = f.launch.memory.to_space("shared::cluster", addresses)
+            addresses = _generic_target(f, addresses)
         masks = None if mask_slot is None else f.regs[mask_slot][f.sel]
         for position, thread in enumerate(f.threads.tolist()):
             barriers = _targets(f, int(addresses[position]), thread, None if masks is None else int(masks[position]))
             _submit(f.launch, barriers, thread)
 
     return run
+
+
+def _generic_target(f: Frame, addresses: Array) -> Array:
+    """Generic addresses as shared ones. A shared address is taken as it is: only its low half names the barrier."""
+    memory, thread = f.launch.memory, int(f.threads[0])
+    if set(memory.classify(addresses)) == {"shared::cluster"}:
+        return memory.to_space("shared::cluster", addresses)
+    if (addresses >> 32).any():
+        f.fault(DeviceError, f"tcgen05.commit: generic address {int(addresses[0]):#x} is not in shared memory", thread)
+    f.launch.review("shared-address-as-generic", f"tcgen05.commit says no state space and gets a shared address, which "
+                    f"is taken as such ({SHARED_AS_GENERIC}); the documented way is .shared::cluster", thread)  # fmt: skip
+    return addresses
 
 
 def _targets(f: Frame, address: int, thread: int, mask: int | None) -> list[MBarrier]:

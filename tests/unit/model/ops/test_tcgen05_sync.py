@@ -155,6 +155,16 @@ def test_commit_forms():
         assert (ran.results[0, :2] == SIXTEEN).all()
 
 
+def test_commit_without_a_space_takes_a_shared_address():
+    """ThunderKittens' one-CTA kernels do this."""
+    commit = "mov.u32 %z, bar; cvt.u64.u32 %w, %z;\n@%p0 tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 [%w];\n"
+    ran = run(INIT + ONES + FENCE + mma() + commit + WAIT.format(parity=0) + LD + WAIT_LD + OUT)
+    assert (ran.results[0, 0] == np.float32(16).view(np.uint32)).all()
+    assert "shared-address-as-generic" in ran.reviews
+    with pytest.raises(DeviceError, match=r"generic address 0x\w+ is not in shared memory"):
+        run(INIT + ONES + FENCE + mma() + commit.replace("cvt.u64.u32 %w, %z", "mov.b64 %w, {%z, 1}"))
+
+
 def test_commit_faults():
     with pytest.raises(UndefinedBehavior, match="not initialised"):
         run(COMMIT)
