@@ -5,6 +5,11 @@ fastest; a traversal stride s takes every s-th position of the box. In gather4 a
 named one by one. In im2col mode a row is a pixel: the walk starts at the coordinates, steps through W, then H, then D
 inside the corners of the box, then to the next image, and the offsets of the instruction are added to every pixel.
 
+An interleaved tensor, (N, C/8, H, W, 8 channels) for instance, has slices of 16 or 32 bytes where others have elements:
+dimension 0 is W and counts slices, and the last dimension but one is the number of the slice in its pixel. A copy takes
+one slice of each pixel, whatever size its box has in that dimension; in im2col mode the corners and offsets are those
+of dimensions 0 and up, and a pixel is one slice, whatever number of channels it has. Its rows are single slices.
+
 Rows follow each other in shared memory without gaps, except under a swizzle whose span is wider than the row: then
 each row takes a whole span. Groups of 16 elements of the padded types take 16 bytes, the elements first. What lies
 outside the tensor is filled on a load and left out of a store. The swizzle acts on bits of the absolute shared address.
@@ -21,7 +26,7 @@ import numpy as np
 
 from umma_probe.layouts.base import register_layout
 from umma_probe.spec.sources import Evidence, Ref, documented
-from umma_probe.spec.tensor_map import GUIDE, SWIZZLE_REF, SWIZZLES
+from umma_probe.spec.tensor_map import GUIDE, INTERLEAVED, SWIZZLE_REF, SWIZZLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +58,7 @@ register_layout(
         "a row narrower than the swizzle span takes a whole span; an im2col traversal stride starts again at the lower "
         "corner of each row of pixels",
     ),
+    INTERLEAVED,
 )
 
 
@@ -89,6 +95,8 @@ def plan_box(
     :param coordinates: fastest dimension first; (column, row, row, row, row) for ``ROWS``. Any may be negative.
     :param offsets: of im2col, (W[, H[, D]]).
     """
+    if fields.slice_bytes:
+        return _plan_slices(fields, coordinates, offsets)
     outer = _outer_coordinates(fields, access, coordinates, offsets)
     dims = np.array(fields.global_dim[1:], np.int64)
     strides = np.array(fields.global_strides, np.int64)
@@ -101,6 +109,40 @@ def plan_box(
     source = (outer @ strides // unit)[:, None] + inner
     place = _places(len(outer), fields.inner_bytes, _row_pitch(fields), _group_bytes(fields), unit)
     return BoxPlan(unit, source, row_inside[:, None] & inner_inside, place, len(outer) * fields.inner_bytes)
+
+
+def _plan_slices(fields: TensorMapFields, coordinates: Sequence[int], offsets: Sequence[int]) -> BoxPlan:
+    """The bytes of one copy of an interleaved tensor."""
+    at = _slice_coordinates(fields, coordinates, offsets)
+    strides = np.array((fields.slice_bytes, *fields.global_strides), np.int64)
+    inside: BoolArray = np.all((at >= 0) & (at < np.array(fields.global_dim, np.int64)), axis=1)
+    units = fields.slice_bytes // CHUNK_BYTES
+    source = (at @ strides // CHUNK_BYTES)[:, None] + np.arange(units)
+    place = np.arange(source.size, dtype=np.int64).reshape(source.shape)
+    return BoxPlan(CHUNK_BYTES, source, np.repeat(inside[:, None], units, axis=1), place, source.size * CHUNK_BYTES)
+
+
+def _slice_coordinates(fields: TensorMapFields, coordinates: Sequence[int], offsets: Sequence[int]) -> IntArray:
+    """(slices, rank): where each slice stands in all dimensions."""
+    pixel_axes = [*range(fields.rank - 2), fields.rank - 1]
+    at = np.array(coordinates, np.int64)
+    if fields.im2col is None:
+        steps = _tile_steps(
+            tuple(fields.box_dim[axis] for axis in pixel_axes),
+            tuple(fields.element_strides[axis] for axis in pixel_axes),
+        )
+        at = np.repeat(at[None, :], len(steps), axis=0)
+        at[:, pixel_axes] += steps
+        return at
+    pixels = _pixels(
+        tuple(fields.global_dim[axis] for axis in pixel_axes[:-1]),
+        tuple(fields.element_strides[axis] for axis in pixel_axes[:-1]),
+        fields.im2col,
+        tuple(int(at[axis]) for axis in pixel_axes),
+    )
+    at = np.repeat(at[None, :], len(pixels), axis=0)
+    at[:, pixel_axes] = pixels + np.array([*offsets, 0], np.int64)
+    return at
 
 
 def _in_chunks(fields: TensorMapFields, start: int, limit: int) -> bool:
@@ -147,7 +189,7 @@ def _outer_coordinates(
     if access is Access.ROWS:
         return np.array(coordinates[1:], np.int64)[:, None]
     if fields.im2col is not None:
-        pixels = _pixels(fields.global_dim, fields.element_strides, fields.im2col, tuple(coordinates[1:]))
+        pixels = _pixels(fields.global_dim[1:-1], fields.element_strides[1:-1], fields.im2col, tuple(coordinates[1:]))
         return pixels + np.array([*offsets, *[0] * (fields.rank - 1 - len(offsets))], np.int64)
     return _tile_steps(fields.box_dim[1:], fields.element_strides[1:]) + np.array(coordinates[1:], np.int64)
 
@@ -165,19 +207,20 @@ def _tile_steps(box: tuple[int, ...], strides: tuple[int, ...]) -> IntArray:
 
 
 @lru_cache(maxsize=256)
-def _pixels(
-    global_dim: tuple[int, ...], element_strides: tuple[int, ...], im2col: Im2col, start: tuple[int, ...]
-) -> IntArray:
-    """The filter bases that an im2col copy visits, (pixels, rank - 1), before the offsets are added."""
-    spatial = len(global_dim) - 2
+def _pixels(sizes: tuple[int, ...], strides: tuple[int, ...], im2col: Im2col, start: tuple[int, ...]) -> IntArray:
+    """The filter bases that an im2col copy visits, (pixels, W[, H[, D]] and N), before the offsets are added.
+
+    :param sizes: of the spatial dimensions, (W[, H[, D]]), ``strides`` their traversal strides; ``start`` has N too.
+    """
+    spatial = len(sizes)
     low = im2col.lower_corner
-    last = [global_dim[axis + 1] - 1 + im2col.upper_corner[axis] for axis in range(spatial)]
+    last = [size - 1 + corner for size, corner in zip(sizes, im2col.upper_corner, strict=True)]
     base = list(start)
     visited = np.empty((im2col.pixels_per_column, spatial + 1), np.int64)
     for pixel in range(im2col.pixels_per_column):
         visited[pixel] = base
         for axis in range(spatial):
-            base[axis] += element_strides[axis + 1]
+            base[axis] += strides[axis]
             if base[axis] <= last[axis]:
                 break
             base[axis] = low[axis]

@@ -21,6 +21,7 @@ from umma_probe.spec.tensor_map import (
     INTERLEAVES,
     MAX_RANK,
     PROMOTIONS,
+    SWIZZLE_REF,
     SWIZZLES,
     TENSOR_MAP,
     TENSOR_MAP_BYTES,
@@ -214,7 +215,11 @@ def decode_tensor_map(data: bytes) -> TensorMapFields:
         )
     rank = raw["rank"] + 1
     if raw["swizzle_mode"] == _SWIZZLE_96B:
-        raise NotModelled("tensor map with the 96-byte swizzle")
+        raise NotModelled(
+            "tensor map: swizzle mode 4, 96 bytes",
+            hint="how far apart rows of up to 96 bytes lie is not documented; the driver's encoder lacks the mode",
+            ref=str(SWIZZLE_REF),
+        )
     swizzle = _SWIZZLE_OF_CODES.get((raw["swizzle_mode"], raw["swizzle_atomicity"]))
     interleave = _name_of(INTERLEAVES, raw["interleave_layout"])
     if swizzle is None or interleave is None or rank > MAX_RANK:

@@ -93,7 +93,7 @@ def test_encoding_loses_nothing(fields: TensorMapFields) -> None:
         ({"box_dim": [128, 8, 1], "swizzle": "128B-atom-64B"}, "at most 128 bytes"),
         ({"element_strides": [1, 9, 1]}, "element_strides[1] is 9, must be 1 to 8"),
         ({"element_strides": [1, 1]}, "must be 3 values"),
-        ({"interleave": "32B", "swizzle": "64B", "global_strides": [512, 65536]}, "32B for interleave 32B"),
+        ({"interleave": "32B", "swizzle": "64B", "global_strides": [512, 65536]}, "must be 32B (or none)"),
         ({"dtype": "u16", "oob_fill": "nan"}, "not a floating-point type"),
         ({"dtype": "16u4_align8b", "global_dim": [257, 128, 8], "global_strides": [144, 65536]}, "must be even"),
         ({"dtype": "16u4_align16b", "box_dim": [64, 8, 1]}, "64, must be 128"),
@@ -189,7 +189,7 @@ def test_atomicity_that_the_width_does_not_have() -> None:
 
 
 def test_the_96_byte_swizzle_is_named() -> None:
-    with pytest.raises(NotModelled, match="96-byte"):
+    with pytest.raises(NotModelled, match="96 bytes"):
         decode_tensor_map(replace_field(encode_tiled(4096, **TILED).data, "swizzle_mode", 4))
 
 
