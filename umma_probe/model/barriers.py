@@ -15,6 +15,7 @@ import numpy as np
 
 from umma_probe.errors import IllegalProgram, UndefinedBehavior
 from umma_probe.model.frame import WARP
+from umma_probe.model.tensor_order import Baton
 from umma_probe.model.waits import Resume, Wait
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class NamedBarrier:
     """Warp number to its strands, while some of its lanes have not come."""
     arrivals: list[Arrival] = field(default_factory=list)
     """The strands of complete warps in this generation."""
+    baton: Baton = field(default_factory=Baton)
 
     def expected(self, launch: Launch) -> int:
         """How many threads complete it."""
@@ -141,6 +143,7 @@ class NamedBarriers:
         parts = barrier.gathering.pop(warp)
         for part in parts:
             self._agree(f, barrier, part)
+        self._launch.tensor_order.arrive(warp, barrier.baton)
         barrier.arrivals += parts
         barrier.arrived += WARP
         self._launch.progress += 1
@@ -171,7 +174,11 @@ class NamedBarriers:
         for arrival in arrivals:
             if arrival.deliver is not None:
                 arrival.deliver(arrival.threads, sum(votes), len(votes))
-        return [arrival for arrival in arrivals if arrival.blocking]
+        barrier.baton.turn()
+        blocked = [arrival for arrival in arrivals if arrival.blocking]
+        for warp in {arrival.strand.warp for arrival in blocked}:
+            self._launch.tensor_order.wait(warp, [barrier.baton])
+        return blocked
 
     def lanes_exited(self, warp: int) -> None:
         """Exited lanes are not waited for, nor are exited warps where no count is given."""
@@ -203,6 +210,7 @@ class ClusterBarriers:
         self._ticket = np.full(launch.thread_count, -1, np.int64)
         """The phase that a thread has arrived in and not yet waited for; -1 if none."""
         self._waiting: dict[int, list[tuple[Strand, Wait]]] = {}
+        self._batons = [Baton() for _ in range(clusters)]
 
     def arrive(self, f: Frame, strand: Strand) -> None:
         """``barrier.cluster.arrive``.
@@ -217,6 +225,7 @@ class ClusterBarriers:
                 int(f.threads[np.flatnonzero(self._ticket[f.sel] >= 0)[0]]),
             )
         self._ticket[f.sel] = self._phase[cluster]
+        self._launch.tensor_order.arrive(strand.warp, self._batons[cluster])
         self._arrived[strand.warp] |= np.uint32(strand.lanes)
         self._launch.progress += 1
         self._complete(cluster)
@@ -237,6 +246,7 @@ class ClusterBarriers:
             )
         if (tickets < self._phase[cluster]).all():
             self._ticket[f.sel] = -1
+            self._launch.tensor_order.wait(strand.warp, [self._batons[cluster]])
             return None
         wait = Wait(Resume.RETRY, lambda: self._describe(cluster))
         self._waiting.setdefault(cluster, []).append((strand, wait))
@@ -251,6 +261,7 @@ class ClusterBarriers:
         if not arrived.any() or (live & ~arrived).any():
             return
         self._phase[cluster] += 1
+        self._batons[cluster].turn()
         arrived[:] = 0
         for strand, wait in self._waiting.pop(cluster, ()):
             self._launch.scheduler.wake(strand, wait)

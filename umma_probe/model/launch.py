@@ -15,6 +15,7 @@ import numpy as np
 from umma_probe.errors import ConfigError, DeviceError, UmmaProbeError
 from umma_probe.model.async_engine import AsyncEngine, Policy
 from umma_probe.model.barriers import ClusterBarriers, NamedBarriers
+from umma_probe.model.init_fences import InitFences
 from umma_probe.model.mbarrier import MBarriers
 from umma_probe.model.memory import MemorySystem, SharedMemory
 from umma_probe.model.register_file import RegisterFile
@@ -22,6 +23,7 @@ from umma_probe.model.scheduler import Scheduler
 from umma_probe.model.special_registers import CtaPlace
 from umma_probe.model.strands import Strand
 from umma_probe.model.tcgen05_rules import check_target
+from umma_probe.model.tensor_order import TensorOrder
 from umma_probe.model.tensor_order import TensorOrder
 from umma_probe.model.tensormap_proxy import TensorMapProxy
 from umma_probe.model.tmem import TensorMemory, TmemImage
@@ -117,10 +119,12 @@ class Launch:
         self.shared = shared
         self.tmem = TensorMemory(self.slot_count, self.arch)
         self.tensor_order = TensorOrder(self)
+        self.tensor_order = TensorOrder(self)
         self.file = RegisterFile(self)
         self.regs = self.file.rows
         self.scheduler = Scheduler(self)
         self.mbarriers = MBarriers(self.scheduler.wake)
+        self.init_fences = InitFences(self)
         self.cluster_rank_of_thread = np.zeros(self.thread_count, np.int64)
         self.cta_retired = np.zeros(self.slot_count, np.bool_)
         self.places: list[CtaPlace | None] = [None] * self.slot_count
@@ -181,6 +185,7 @@ class Launch:
         self.shared.clear(slot)
         self.tmem.enter(slot)
         self.tensor_order.enter(slot)
+        self.tensor_order.enter(slot)
         low = slot * self.cta_threads
         self.cluster_rank_of_thread[low : low + self.cta_threads] = rank
         self.file.enter(slot, place)
@@ -206,6 +211,7 @@ class Launch:
     def _retire(self, slot: int) -> None:
         self.tmem.leave(self, slot)
         self.mbarriers.clear_slot(slot)
+        self.init_fences.fence_proxy(slot)
         self.cta_retired[slot] = True
         self.named_barriers.clear_slot(slot)
         self.warpgroups.retire(slot)

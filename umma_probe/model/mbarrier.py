@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from umma_probe.errors import DeviceError, IllegalProgram, UndefinedBehavior
+from umma_probe.model.tensor_order import Baton
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,7 @@ class MBarrier:
     waiting: list[tuple[Strand, Wait]] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
     """The last few events, for explanations."""
+    baton: Baton = field(default_factory=Baton)
 
     def __post_init__(self) -> None:
         self.pending = self.expected
@@ -108,7 +110,8 @@ class MBarriers:
         old = self._objects.get((slot, offset))
         if old is not None:
             f.launch.report("mbarrier-reinit", f"{name} is initialised again without mbarrier.inval", thread)
-        self._objects[slot, offset] = MBarrier(slot, offset, count, name)
+        self._objects[slot, offset] = barrier = MBarrier(slot, offset, count, name)
+        f.launch.init_fences.initialised(barrier, thread)
 
     def invalidate(self, slot: int, offset: int) -> None:
         """``mbarrier.inval``."""
@@ -195,6 +198,7 @@ class MBarriers:
         if barrier.pending == 0 and barrier.tx_count == 0:
             barrier.phase += 1
             barrier.pending = barrier.expected
+            barrier.baton.turn()
             waiting, barrier.waiting = barrier.waiting, []
             for strand, wait in waiting:
                 self._wake(strand, wait)

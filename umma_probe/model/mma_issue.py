@@ -16,6 +16,7 @@ from umma_probe.errors import IllegalProgram, UmmaProbeError
 from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.cta_pair import cta_slots
 from umma_probe.model.mma_call import MmaCall, MmaForm, checked_idesc
+from umma_probe.model.mma_touches import review_order
 from umma_probe.model.tensor_core import execute
 from umma_probe.model.zero_column_mask import decode_mask
 from umma_probe.spec.sources import documented
@@ -123,6 +124,7 @@ def _submit(launch: Launch, call: MmaCall) -> None:
     earlier = [
         op for op in launch.engine.pending(BEFORE, cta=call.slots[0]) if op.kind != "mma" or op.key == call.pipeline_key
     ]
+    review_order(call)
     op = AsyncOp(
         "mma", call.pc, call.slots[0], call.thread, lambda: execute(call), tuple(earlier), key=call.pipeline_key
     )

@@ -127,6 +127,7 @@ def _load_op(launch: Launch, load: Load, plan: BoxPlan, places: Array, slot: int
             )  # fmt: skip
         data = _read_tensor(launch, load.box, plan, thread)
         _write_shared(launch, places + slot * launch.shared.window // plan.unit, data, plan.unit)
+        launch.init_fences.signalled(barrier, load.box.text, thread)
         launch.mbarriers.complete_tx(barrier, plan.tx_bytes, f"{load.box.text} of {launch.thread_name(thread)}")
 
     return AsyncOp(KIND, pc, slot, thread, effect)

@@ -265,6 +265,7 @@ def _delivery(
             old = launch.shared.bytes.data[span.base : span.base + span.size]
             span.write(launch, combine(old, data))
             barrier = launch.mbarriers.get(f, slot, offset, thread)
+            launch.init_fences.signalled(barrier, "a bulk copy", thread)
             launch.mbarriers.complete_tx(barrier, source.size, who)
 
     return effect

@@ -43,7 +43,7 @@ def fence(ops: Operands, order: str | None, restrict: str | None, scope: str) ->
 def fence_mbarrier_init(ops: Operands) -> Executor:
     """``fence.mbarrier_init.release.cluster``."""
     ops.expect_count(0)
-    return _ordered_already
+    return lambda f: f.launch.init_fences.fence_init(set(f.threads.tolist()))
 
 
 @operation("membar.{level}", refs=(FENCE,), level=("cta", "gl", "sys"))
@@ -92,6 +92,8 @@ def fence_async_generic(ops: Operands, order: str, restrict: str, scope: str) ->
 def _fence_shared(f: Frame) -> None:
     launch = f.launch
     launch.shared.fence_time[f.cta_slots] = launch.tick()
+    for slot in set(f.cta_slots.tolist()):
+        launch.init_fences.fence_proxy(slot)
 
 
 @operation("fence.proxy.tensormap::generic.release.{scope}", refs=(FENCE,), scope=SCOPES)

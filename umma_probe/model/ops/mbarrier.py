@@ -203,6 +203,7 @@ def _arrive(f: Frame, arrival: Arrival) -> None:
     amounts = _column(f, arrival.tx, 0)
     states = np.empty(f.count, np.uint64)
     threads = f.threads.tolist()
+    last: tuple[int, MBarrier, int] | None = None
     for i, target in enumerate(arrival.barrier.objects(f)):
         who = launch.thread_name(threads[i])
         states[i] = target.state
@@ -212,6 +213,10 @@ def _arrive(f: Frame, arrival: Arrival) -> None:
             f.fault(UndefinedBehavior, f"{target.describe()}: .noComplete would complete the phase", threads[i])
         if arrival.drop:
             barriers.drop(target, counts[i])
+        told = (threads[i] >> 5, target, target.phase)
+        if told != last:  # the threads of a warp know the same
+            launch.tensor_order.arrive(told[0], target.baton)
+            last = told
         barriers.arrive(target, counts[i], who)
     f.regs[arrival.target][f.sel] = states
     launch.progress += 1
@@ -254,6 +259,9 @@ class WaitOperands:
             done = [barrier.parity_done(phase) for barrier, phase in zip(objects, phases, strict=True)]
         else:
             done = [barrier.state_done(phase) for barrier, phase in zip(objects, phases, strict=True)]
+        if any(done):
+            seen = {barrier for barrier, ended in zip(objects, done, strict=True) if ended}
+            f.launch.tensor_order.wait(int(f.threads[0]) >> 5, [barrier.baton for barrier in seen])
         return np.array(done, np.bool_), objects
 
 

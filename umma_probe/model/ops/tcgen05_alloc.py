@@ -143,6 +143,8 @@ def dealloc(ops: Operands, group: CtaGroup) -> Executor:
         taddr = uniform(f, taddr_slot, "tcgen05.dealloc: the address")
         columns = uniform(f, columns_slot, "tcgen05.dealloc: the number of columns")
         slots = cta_slots(f, group.size, int(f.threads[0]), "tcgen05.dealloc")
+        thread = int(f.threads[0])
+        launch.tensor_order.freed(thread, thread // launch.cta_threads, slice(taddr, taddr + columns))
         if wait := tmem.pairs.meet(f, strand, slots, "tcgen05.dealloc", (taddr, columns)):
             return wait
         _settle(launch, slots, int(f.threads[0]))

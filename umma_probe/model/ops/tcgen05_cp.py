@@ -19,6 +19,8 @@ from umma_probe.model.cta_pair import cta_slots
 from umma_probe.model.decode import operation
 from umma_probe.model.operand_fetch import check_async_read, checked_smem_desc
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup
+from umma_probe.model.tensor_order import Access, Touch
+from umma_probe.model.tmem import COLUMN_MASK
 from umma_probe.model.values import TYPES
 from umma_probe.spec.kinds import Packing
 from umma_probe.spec.sources import Evidence, Ref, assumed, documented, header
@@ -98,7 +100,7 @@ def cp(
         data = _read_rows(launch, pc, thread, slot, word, rows, words, source)
         launch.tmem.write(slot, lanes[:, None], np.arange(column, column + words)[None, :], data[sources], pc)
 
-    return _in_flight("cp", group, target, descriptor, copy)
+    return _in_flight("cp", group, target, descriptor, copy, SHAPES[shape, multicast][1])
 
 
 def _base_lane(taddr: int, shape: str) -> int:
@@ -150,7 +152,11 @@ def shift(ops: Operands, group: CtaGroup) -> Executor:
             launch.tmem.write(slot, lanes[:, None], np.arange(column, column + SHIFT_COLUMNS)[None, :], words, pc)
         launch.review("assumed-shift", "tcgen05.shift: direction and extent are assumed, not documented", thread)
 
-    return _in_flight("shift", group, ops.address(0), None, move)
+    return _in_flight("shift", group, ops.address(0), None, move, SHIFT_COLUMNS)
+
+
+def _columns(taddr: int, width: int) -> slice:
+    return slice(taddr & COLUMN_MASK, (taddr & COLUMN_MASK) + width)
 
 
 def _in_flight(
@@ -159,8 +165,12 @@ def _in_flight(
     target: AddressOperand,
     descriptor: int | None,
     act: Callable[[Launch, int, int, int, int, int], None],
+    width: int,
 ) -> Executor:
-    """Issue one operation a running thread, after the earlier operations that the pipelines order it behind."""
+    """Issue one operation a running thread, after the earlier operations that the pipelines order it behind.
+
+    :param width: how many columns it touches.
+    """
 
     def run(f: Frame) -> None:
         launch, pc = f.launch, f.launch.pc
@@ -176,6 +186,13 @@ def _in_flight(
                 for slot in slots:
                     act(launch, pc, thread, slot, taddr, word)
 
+            launch.tensor_order.access(
+                Access(pc, thread, kind),
+                [
+                    Touch(slot, slice(None), _columns(taddr, width), reads=kind == "shift", writes=True)
+                    for slot in slots
+                ],
+            )
             earlier = tuple(launch.engine.pending(BEFORE, cta=slots[0]))
             launch.engine.submit(AsyncOp(kind, pc, slots[0], thread, effect, after=earlier))
 

@@ -110,9 +110,12 @@ def _targets(f: Frame, address: int, thread: int, mask: int | None) -> list[MBar
 def _submit(launch: Launch, barriers: list[MBarrier], thread: int) -> None:
     slot, pc = thread // launch.cta_threads, launch.pc
     earlier = tuple(op for op in launch.engine.pending(COMMITTED) if op.thread == thread)
+    knowledge = launch.tensor_order.committed(thread)
 
     def effect() -> None:
         for barrier in barriers:
+            if knowledge is not None:
+                barrier.baton.add(knowledge)
             launch.mbarriers.arrive(barrier, 1, f"tcgen05.commit of {launch.thread_name(thread)}")
 
     launch.engine.submit(AsyncOp("commit", pc, slot, thread, effect, after=earlier))
