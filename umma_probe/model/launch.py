@@ -24,7 +24,6 @@ from umma_probe.model.special_registers import CtaPlace
 from umma_probe.model.strands import Strand
 from umma_probe.model.tcgen05_rules import check_target
 from umma_probe.model.tensor_order import TensorOrder
-from umma_probe.model.tensor_order import TensorOrder
 from umma_probe.model.tensormap_proxy import TensorMapProxy
 from umma_probe.model.tmem import TensorMemory, TmemImage
 from umma_probe.model.transfer_groups import TransferGroups
@@ -119,7 +118,6 @@ class Launch:
         self.shared = shared
         self.tmem = TensorMemory(self.slot_count, self.arch)
         self.tensor_order = TensorOrder(self)
-        self.tensor_order = TensorOrder(self)
         self.file = RegisterFile(self)
         self.regs = self.file.rows
         self.scheduler = Scheduler(self)
@@ -184,7 +182,6 @@ class Launch:
         self.cta_retired[slot] = False
         self.shared.clear(slot)
         self.tmem.enter(slot)
-        self.tensor_order.enter(slot)
         self.tensor_order.enter(slot)
         low = slot * self.cta_threads
         self.cluster_rank_of_thread[low : low + self.cta_threads] = rank
