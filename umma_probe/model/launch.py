@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from umma_probe.model.memory import GlobalMemory
     from umma_probe.model.program import ParameterCopy, Program
     from umma_probe.model.special_registers import Dim3
-    from umma_probe.model.values import Array
     from umma_probe.spec.machine import Arch
 
 MAX_RESIDENT_THREADS = 1 << 17
