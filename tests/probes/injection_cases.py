@@ -29,6 +29,7 @@ class Planted:
 
 
 ZERO, QK, PV, ALL, IDESC, LAYOUT = "tmem-zero-pv", "qk-gemm", "pv-gemm", "tmem-all-lanes", "idesc-map", "tmem-layout"
+F16 = {"a_type": "f16", "d_type": "f16"}
 HISTORIC = "operand-hole:512-575,768-831"
 SAME_BYTES = "LBO is not used by one row width of N, and SBO of 1024 bytes times 16 is LBO"
 
@@ -74,6 +75,8 @@ CASES = [
     Planted(QK, "unit-forgotten:sbo", "shared-out-of-range", quick=True),
     Planted(PV, "operand-unpacked", "operand-unpacked", {"keys": 32}, quick=True),
     Planted(PV, "operand-unpacked", "operand-unpacked", {"kind": "f8f6f4"}),
+    Planted(PV, "operand-unpacked:unpack::16b", "operand-unpacked", {"keys": 32}, quick=True),
+    Planted(PV, "operand-unpacked:unpack::16b", "operand-unpacked", {"kind": "i8"}),
     Planted(ALL, "wrong-idesc:n=56", "wrong-idesc", quick=True),
     Planted(ALL, "wrong-idesc:n=128", "wrong-idesc"),
     Planted(QK, "wrong-idesc:n=64", "wrong-idesc"),
@@ -86,6 +89,7 @@ CASES = [
     Planted(IDESC, "wrong-idesc:d-type=f16", "wrong-idesc", {"a_type": "f16"}),
     Planted(QK, "wrong-idesc:negate-a", "wrong-idesc"),
     Planted(PV, "wrong-idesc:negate-b", "wrong-idesc"),
+    Planted(IDESC, "wrong-idesc:negate-b", "wrong-idesc", F16),
     Planted(ALL, "layout-mistaken", "layout-mistaken", {"m": 64}, quick=True),
     Planted(ALL, "layout-mistaken", "layout-mistaken", {"m": 64, "taddr_lane": 16}),
     Planted(LAYOUT, "layout-mistaken", "layout-mistaken", {"m": 64}),
@@ -100,6 +104,15 @@ CASES = [
     Planted(ALL, "d-column:480", "tmem-out-of-range", quick=True),
     Planted(ALL, "lane-mask:32-63", "lane-mask", quick=True),
     Planted(ZERO, "lane-mask:0", "lane-mask", {"fill": "stale"}),
+    Planted(PV, "lane-mask:0-31,40", "lane-mask"),
+    Planted(ZERO, "sub-tile-skipped:1", "sub-tile-skipped", {"pv_n": "32", "keys": 32}, quick=True),
+    Planted(ZERO, "sub-tile-skipped:0,2", "sub-tile-skipped", {"pv_n": "16", "fill": "stale"}),
+    Planted(ZERO, "sub-tile-skipped:3", "sub-tile-skipped", {"pv_n": "16", "fill": "sentinel"}),
+    Planted(ALL, "not-written:32-39,48-55", "not-written", quick=True),
+    Planted(ZERO, "not-written:8-15", "not-written", {"keys": 32}),
+    Planted(ZERO, "not-written:32-39,48-55", "not-written", {"fill": "sentinel", "pv_n": "16"}),
+    Planted(QK, "not-written:0-63", "not-written", {"rows": 64}),
+    Planted(IDESC, "not-written:56-63", "not-written", F16),
     Planted(ALL, "mma-skipped", "mma-skipped", quick=True),
     Planted(QK, "mma-skipped:1", "mma-skipped"),
     Planted(ZERO, "mma-skipped", "mma-skipped", {"fill": "stale"}),
@@ -109,6 +122,11 @@ CASES = [
     Planted(ALL, "readback:shape=16x128b.x8", "readback-shape", quick=True),
     Planted(QK, "readback:shape=16x64b.x16", "readback-shape"),
     Planted(QK, "readback:0,shape=16x256b.x8", "readback-shape", {"readback": "32x32b.x32,16x256b.x8"}),
+    Planted(IDESC, "readback:2,pack=off", "readback-pack", F16, quick=True),
+    Planted(LAYOUT, "readback:2,pack=off", "readback-pack", {**F16, "m": 64}),
+    Planted(QK, "readback:0,pack=on", "readback-pack"),
+    Planted(IDESC, "readback:2,column=3", "readback-column", F16),
+    Planted(IDESC, "readback:2,shape=16x64b.x16", "readback-shape", F16),
     Planted(ALL, "race:commit-wait", "race", policy="lazy", quick=True),
     Planted(QK, "race:commit-wait", "race"),
     Planted(QK, "race:proxy-fence", "race"),
@@ -125,4 +143,5 @@ CLEAN: list[tuple[str, dict[str, Any]]] = [
     (PV, {"p_source": "smem", "v_major": "k", "pv_n": 32}),
     (ALL, {"m": 64, "taddr_lane": 16, "taddr_column": 33}),
     (IDESC, {"idesc": "0x08100490"}),
+    (IDESC, {**F16, "m": 64}),
 ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
-from injection_cases import CASES, CLEAN, Planted
+from injection_cases import ALL, CASES, CLEAN, F16, IDESC, PV, QK, ZERO, Planted
 
 from umma_probe.backends.model import ModelDevice
 from umma_probe.harness.diagnosis.engine import causes
 from umma_probe.harness.inject import FAULTS
 from umma_probe.harness.run import run_probe
+from umma_probe.model import tensor_core
+from umma_probe.model.mma_call import MmaCall
 from umma_probe.record.schema import Report
 
 
@@ -70,6 +73,74 @@ def test_the_historic_picture() -> None:
 def test_every_fault_and_every_cause_has_a_case() -> None:
     assert {case.inject.split(":")[0] for case in CASES} == set(FAULTS)
     assert set(causes()) - {"wrong-staging", "unexplained"} <= {case.cause for case in CASES}
+
+
+def test_the_registers_of_a_missing_pack_are_other_ones() -> None:
+    """The planted loads read 32 columns in steps of 64: D's upper halves are never seen by that readback."""
+    report = run(Planted(IDESC, "readback:2,pack=off", "readback-pack", F16))
+    checks = {check.name: check for check in report.checks}
+    assert (checks["readback"].verdict, checks["missing"].verdict, checks["float64"].verdict) == (
+        "fail",
+        "pass",
+        "pass",
+    )
+    assert "16x128b.x8.pack::16b" in checks["readback"].expected
+    assert report.diagnosis is not None
+    assert "readbacks 0 (32x32b.x32) and 1 (16x256b.x4) show every cell as documented" in report.diagnosis.evidence
+
+
+@pytest.mark.parametrize("field", ["negate-a", "negate-b"])
+def test_negated_operands_are_one_cause(field: str) -> None:
+    report = run(Planted(QK, f"wrong-idesc:{field}", "wrong-idesc", {"rows": 64, "keys": 16, "hd": 16}))
+    assert report.diagnosis is not None
+    assert report.diagnosis.cause == (
+        "wrong-idesc: negate-a or negate-b: the product's sign; no values can tell them apart"
+    )
+    assert report.diagnosis.confidence == "certain"
+    assert "0x04042490 or 0x04044490 in place of 0x04040490" in report.diagnosis.evidence[0]
+
+
+def skip_columns(monkeypatch: pytest.MonkeyPatch, skipped: Sequence[int], lanes: slice = slice(None)) -> None:
+    """A tensor core that does not write D to these columns: what was once claimed of the hardware."""
+    write = tensor_core._write
+
+    def write_some(call: MmaCall, index: int, slot: int, *rest: object) -> None:
+        words = call.launch.tmem.words[slot]
+        before = words.copy()
+        write(call, index, slot, *rest)  # type: ignore[arg-type]
+        words[lanes, skipped] = before[lanes, skipped]
+
+    monkeypatch.setattr(tensor_core, "_write", write_some)
+
+
+CLAIMED = [32, 33, 34, 35, 48, 49, 50, 51]
+
+
+@pytest.mark.parametrize(
+    ("probe", "params"),
+    [(ZERO, {"keys": 32}), (ZERO, {"keys": 32, "fill": "sentinel"}), (ALL, {}), (PV, {"keys": 32}), (IDESC, F16)],
+    ids=str,
+)
+def test_hardware_that_skips_columns(probe: str, params: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_columns(monkeypatch, CLAIMED)
+    report = run_probe(probe, params, target="model")
+    assert report.occupancy is not None
+    if params.get("fill") == "sentinel" or probe != ZERO:
+        assert (report.occupancy.missing_columns, report.occupancy.zero_columns) == ("32-35,48-51", "")
+    assert report.diagnosis is not None
+    name, _, rest = report.diagnosis.cause.partition(": ")
+    assert (name, report.diagnosis.confidence) == ("not-written", "observed")
+    assert rest.startswith("columns 32-35,48-51 of D in all of its lanes")
+    assert "1024 cells names its own lane and column" in report.diagnosis.evidence[0]
+    assert any("agree in every register" in line for line in report.diagnosis.evidence)
+    assert "hole" not in report.diagnosis.cause
+
+
+def test_hardware_that_skips_cells_of_some_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_columns(monkeypatch, [5], slice(64, 96))
+    report = run_probe(ALL, {}, target="model")
+    assert report.diagnosis is not None
+    assert report.diagnosis.cause.startswith("not-written: column 5 of D in lanes 64-95 hold")
 
 
 @pytest.mark.skipif(not os.environ.get("UMMA_PROBE_FULL"), reason="minutes; UMMA_PROBE_FULL=1 runs it")

@@ -4,7 +4,7 @@ import pytest
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness.gemm.case import GemmCase
-from umma_probe.harness.gemm.recipe import Recipe
+from umma_probe.harness.gemm.recipe import Recipe, Storing
 from umma_probe.harness.inject import inject, parse_ranges
 from umma_probe.spec.idesc import decode_idesc
 
@@ -37,8 +37,15 @@ def test_an_unknown_fault_names_the_nearest() -> None:
         ("wrong-stride:both,64", "lbo or sbo"),
         ("shared-columns:8", "one sub-tile"),
         ("operand-unpacked", "A in Tensor Memory"),
+        ("sub-tile-skipped:0", "two sub-tiles or more"),
+        ("not-written:4-11", "whole eights"),
+        ("not-written:56-71", "D's 64 columns"),
+        ("lane-mask:120-128", "lanes 0-127"),
+        ("readback:2,pack=off", "readback of 0-1"),
+        ("readback:0,pack=maybe", "pack=on, pack=off"),
+        ("readback:0,pack=off", "changes nothing"),
         ("race:hope", "commit-wait"),
-        ("readback:width=3", "shape, column, lane"),
+        ("readback:width=3", "shape, column, lane, pack"),
         ("readback:shape=16x256b.x8", "16 registers"),
         ("wrong-idesc:colour=3", "one of m, n"),
         ("wrong-swizzle:128B", "changes nothing"),
@@ -60,3 +67,37 @@ def test_faults_change_one_thing() -> None:
     assert decode_idesc("f16", inject(clean, "wrong-major:a").idesc).a_major == "mn"
     assert inject(clean, "unit-forgotten:sbo").b.read.sbo == 16 * clean.b.read.sbo
     assert inject(clean, "lane-mask:0,33,127").lane_mask == (1, 2, 0, 1 << 31)
+
+
+def test_columns_left_out_are_mmas_of_8_columns_that_are_not_issued() -> None:
+    planted = inject(recipe(), "not-written:8-15,32-47")
+    assert (planted.n, planted.subs, planted.d_step, planted.skipped_subs) == (8, 8, 8, (1, 4, 5))
+    assert decode_idesc("f16", planted.idesc).n == 8
+    assert planted.b.read.sub_step == planted.b.placed.sbo
+    assert planted.sub_mask == (0b110010, 0)
+    assert inject(recipe(n=256), "not-written:248-255").sub_mask == (1 << 31, 0)
+    assert inject(recipe(n=512, sub_n=256), "not-written:256-263").sub_mask == (0, 1)
+
+
+def test_sub_tiles_are_left_out_by_number() -> None:
+    assert inject(recipe(sub_n=16), "sub-tile-skipped:0,2-3").skipped_subs == (0, 2, 3)
+    with pytest.raises(ConfigError, match="not all of them"):
+        inject(recipe(sub_n=32), "sub-tile-skipped:0-1")
+
+
+def test_unpack_takes_twice_the_columns() -> None:
+    """A of 16 MMAs takes 128 columns behind a D of 256, and unpacked all that is left; one MMA more is too much."""
+    fits = {"n": 256, "a_source": "tmem"}
+    assert inject(recipe(**fits, k=256), "operand-unpacked:unpack::16b").a_storing is Storing.UNPACK_16B
+    with pytest.raises(ConfigError, match="twice as many columns"):
+        inject(recipe(**fits, k=272), "operand-unpacked:unpack::16b")
+    with pytest.raises(ConfigError, match="unpack::16b or nothing"):
+        inject(recipe(**fits), "operand-unpacked:pack::16b")
+
+
+def test_a_16_bit_accumulator_has_a_readback_that_packs() -> None:
+    clean = recipe(a_type="f16", d_type="f16")
+    assert [reading.packs for reading in clean.readings] == [False, False, True]
+    assert [reading.packs for reading in inject(clean, "readback:2,pack=off").readings] == [False, False, False]
+    assert [reading.packs for reading in inject(clean, "readback:0,pack=on").readings] == [True, False, True]
+    assert len(recipe(a_type="f16").readings) == 2

@@ -16,8 +16,9 @@ from umma_probe.spec.machine import TMEM_COLUMNS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from umma_probe.harness.gemm.passes import Codes
     from umma_probe.harness.gemm.recipe import Recipe
-    from umma_probe.harness.gemm.trial import Trial
+    from umma_probe.harness.gemm.trial import Seen, Trial
 
 _LISTED_TILES = 4
 
@@ -29,10 +30,11 @@ def operands_in_shared(recipe: Recipe) -> tuple[str, ...]:
 
 @hypothesis("operand-hole")
 def operand_hole(trial: Trial) -> Iterator[Candidate]:
-    """Elements that are zero in shared memory in all coded passes, where no element of the probe is zero."""
+    """Elements that are zero in shared memory in all coded passes, where no element of the probe is zero, and no other
+    element is wrong: a displaced one may read zero by chance."""
     for name in operands_in_shared(trial.clean):
         holes = _zero_elements(trial, name)
-        if not holes.any():
+        if not holes.any() or not _else_as_staged(trial, name, holes):
             continue
         staged = trial.clean.operand(name)
         per_tile = holes.reshape(len(holes), -1, trial.clean.tile_k).transpose(1, 0, 2).reshape(trial.clean.tiles, -1)
@@ -61,17 +63,21 @@ def _shortened(text: str) -> str:
 
 def _zero_elements(trial: Trial, name: str) -> np.ndarray:
     """Elements (rows, K) that read back as zero although staged as something else, in every coded pass."""
-    zero: np.ndarray | None = None
-    for seen in trial.seen:
-        if seen.codes.coded is None:
-            continue
-        staged = trial.clean.operand(name)
-        found = seen.image.gather(element_addresses(trial.clean, staged, seen.image.base), staged.bits)
-        wanted = seen.codes.a_codes if name == "a" else seen.codes.b_codes
-        hole = (found == 0) & (wanted != 0)
-        zero = hole if zero is None else zero & hole
-    assert zero is not None  # every trial has coded passes
-    return zero
+    coded = [_found_and_wanted(trial, seen, name) for seen in trial.seen if seen.codes.coded is not None]
+    return np.asarray(np.all([(found == 0) & (wanted != 0) for found, wanted in coded], axis=0))
+
+
+def _else_as_staged(trial: Trial, name: str, holes: np.ndarray) -> bool:
+    """Whether the operand is as it should be but for these holes, in every pass."""
+    pairs = [_found_and_wanted(trial, seen, name) for seen in trial.seen]
+    return all(np.array_equal(found, np.where(holes, 0, wanted)) for found, wanted in pairs)
+
+
+def _found_and_wanted(trial: Trial, seen: Seen, name: str) -> tuple[Codes, Codes]:
+    """Codes (rows, K) of an operand as shared memory holds them, and as they were to be staged."""
+    staged = trial.clean.operand(name)
+    found = seen.image.gather(element_addresses(trial.clean, staged, seen.image.base), staged.bits)
+    return found, seen.codes.a_codes if name == "a" else seen.codes.b_codes
 
 
 def _written_with_zero(trial: Trial) -> Iterator[str]:
@@ -126,11 +132,8 @@ def operand_unpacked(trial: Trial) -> Iterator[Candidate]:
 def differing_elements(trial: Trial) -> Iterator[str]:
     """Which elements of which operand are not at their bytes, in sentences."""
     for name in operands_in_shared(trial.clean):
-        staged = trial.clean.operand(name)
-        wrong = np.zeros((staged.rows, trial.clean.k), np.bool_)
-        for seen in trial.seen:
-            found = seen.image.gather(element_addresses(trial.clean, staged, seen.image.base), staged.bits)
-            wrong |= found != (seen.codes.a_codes if name == "a" else seen.codes.b_codes)
+        pairs = [_found_and_wanted(trial, seen, name) for seen in trial.seen]
+        wrong = np.any([found != wanted for found, wanted in pairs], axis=0)
         if wrong.any():
             rows, ks = np.flatnonzero(wrong.any(axis=1)), np.flatnonzero(wrong.any(axis=0))
             yield (f"{int(wrong.sum())} elements of {name.upper()} are not where they belong in shared memory: rows "

@@ -7,21 +7,28 @@ is as staged. Values that give what D holds there go on to the exact comparison.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from umma_probe.harness.coding import decode_d
 from umma_probe.harness.gemm.predict import Unpredictable, d_cells, fetch_addresses
+from umma_probe.layouts.swizzle import swizzle_address
 from umma_probe.spec.encoding import decode_to_float64
+from umma_probe.spec.formats import FORMATS
 
 if TYPE_CHECKING:
+    from umma_probe.harness.gemm.passes import Codes
     from umma_probe.harness.gemm.trial import Seen, Trial
 
 _VALUES = np.arange(0, 1 << 18, 16)
 _ROWS = 16
 _TOLERANCE = 2e-3
 _KEPT = 64
+_SPAN = 4096
+"""A value whose effect on an address no carry into the descriptor's other fields disturbs."""
+_TABLE_BITS = 16
 
 
 def likely_values(trial: Trial, name: str, field: str) -> list[int]:
@@ -33,12 +40,20 @@ def likely_values(trial: Trial, name: str, field: str) -> list[int]:
     read = trial.clean.operand(name).read
     clean_value = getattr(read, field)
     step = 32 if field in ("step", "jump") else 16
+    if not _matters(trial, name, field, seen.image.base):
+        return []
     try:
         wanted = _observed(trial, seen, name)
         possible = _sieve(trial, seen, name, field, _VALUES[_VALUES % step == 0], wanted)
     except Unpredictable:
         return []
     return [int(value) for value in possible if value != clean_value][:_KEPT]
+
+
+def _matters(trial: Trial, name: str, field: str, base: int) -> bool:
+    """Whether any picked element is fetched from elsewhere under another value."""
+    rows, tiles = _picked_rows(trial, name), range(trial.clean.tiles)
+    return any(_line(trial, name, field, tile, int(row), base)[1].any() for tile in tiles for row in rows)
 
 
 def _picked_rows(trial: Trial, name: str) -> np.ndarray:
@@ -88,24 +103,38 @@ def _fetched(
     first = addresses // 8 - image.base
     inside = np.asarray((first.min(axis=1) >= 0) & (first.max(axis=1) + 4 <= len(image.data)))
     safe = np.where(inside[:, None], addresses, 8 * image.base)
-    return decode_to_float64(image.gather(safe, staged.bits), staged.type_), inside
+    return _decoded(image.gather(safe, staged.bits), staged.type_), inside
+
+
+def _decoded(codes: Codes, type_: str) -> np.ndarray:
+    """Values of codes, by table where there are few."""
+    if FORMATS[type_].container_bits > _TABLE_BITS:
+        return decode_to_float64(codes, type_)
+    return np.asarray(_table(type_)[codes])
+
+
+@lru_cache(maxsize=8)
+def _table(type_: str) -> np.ndarray:
+    return decode_to_float64(np.arange(1 << FORMATS[type_].container_bits), type_)
 
 
 def _addresses(trial: Trial, name: str, field: str, values: np.ndarray, tile: int, row: int, base: int) -> np.ndarray:
-    """Bit addresses (values, k): linear in the value before the swizzle, so two fetches give the slope."""
-    from umma_probe.layouts.swizzle import swizzle_address
+    """Bit addresses (values, k)."""
+    origin, slope = _line(trial, name, field, tile, row, base)
+    at = origin[None] + values[:, None] * slope[None]
+    return np.asarray(swizzle_address(at // 8, trial.clean.operand(name).read.swizzle) * 8 + at % 8)
 
+
+def _line(trial: Trial, name: str, field: str, tile: int, row: int, base: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bit address (k) before the swizzle: linear in the field's value, so two fetches give origin and slope."""
     clean = trial.clean
     staged = clean.operand(name)
-    major = staged.placed.major
 
     def linear(value: int) -> np.ndarray:
-        plain = staged.read.changed(**{field: value})
-        desc = plain.descriptor(base, tile, 0)
-        fetched = fetch_addresses(clean.kind, staged, desc, major, row + 1, clean.tile_k)[row]
+        desc = staged.read.changed(**{field: value}).descriptor(base, tile, 0)
+        fetched = fetch_addresses(clean.kind, staged, desc, staged.placed.major, row + 1, clean.tile_k)[row]
         unswizzled = swizzle_address(fetched // 8, staged.read.swizzle)  # its own inverse
         return np.asarray(unswizzled * 8 + fetched % 8)
 
-    origin, slope = linear(0), (linear(4096) - linear(0)) // 4096
-    at = origin[None] + values[:, None] * slope[None]
-    return np.asarray(swizzle_address(at // 8, staged.read.swizzle) * 8 + at % 8)
+    origin = linear(0)
+    return origin, (linear(_SPAN) - origin) // _SPAN

@@ -11,6 +11,7 @@ from umma_probe.harness.gemm.predict import (
     expected_image,
     filled_shared,
     predict,
+    stage_tmem_a,
     staged_codes,
 )
 from umma_probe.harness.gemm.recipe import Recipe
@@ -72,3 +73,24 @@ def test_an_illegal_descriptor_is_not_predicted() -> None:
     recipe, (row, _, _) = clean()
     with pytest.raises(Unpredictable, match="M"):
         predict(inject(recipe, "wrong-idesc:m=96"), row, None, expected_image(recipe, row, BASE), "sm_100a")
+
+
+def test_unpack_spreads_the_halves_of_each_register() -> None:
+    """Element k of A in the low half of column 32 + k, where packed it is half of column 32 + k / 2."""
+    recipe, (row, _, _) = clean(a_source="tmem")
+    assert recipe.a_column == 32
+    packed, spread = sentinel_words(), sentinel_words()
+    stage_tmem_a(recipe, packed, row.a_codes)
+    stage_tmem_a(inject(recipe, "operand-unpacked:unpack::16b"), spread, row.a_codes)
+    assert np.array_equal(spread[:, 32:64], row.a_codes)
+    assert np.array_equal(packed[:, 32:48], row.a_codes[:, ::2] | row.a_codes[:, 1::2].astype(np.uint32) << 16)
+    assert np.array_equal(spread[:, 64:], sentinel_words()[:, 64:])
+
+
+@pytest.mark.parametrize(("fault", "params"), [("sub-tile-skipped:1", {"sub_n": 8}), ("not-written:8-15", {})])
+def test_columns_that_no_mma_makes_keep_the_sentinel(fault: str, params: dict[str, object]) -> None:
+    recipe, (row, _, _) = clean(**params)
+    words = predict(inject(recipe, fault), row, None, expected_image(recipe, row, BASE), "sm_100a")
+    assert np.array_equal(words[:, 8:16], sentinel_words()[:, 8:16])
+    made = [*range(8), *range(16, 32)]
+    assert np.array_equal(words[:, made].view(np.float32).astype(np.float64), (row.a @ row.b.T)[:, made])
