@@ -1,15 +1,19 @@
 // The arithmetic of one MMA: D = A * B + C on words that the host made, bit for bit.
 //
-// Compile-time choices (-D): KIND, and for block-scaled kinds VECTOR (scale_vec::1X, 2X or 4X). Operands come as rows of 32
-// bytes, scale factors and C as images of Tensor Memory. One CTA of 128 threads, M = 128.
+// Compile-time choices (-D): KIND; for block-scaled kinds VECTOR (scale_vec::1X, 2X or 4X), for the others SCALE_INPUT_D
+// (0 to 15, D = A * B + C * 2^-s). Operands come as rows of 32 bytes, scale factors and C as images of Tensor Memory. One
+// CTA of 128 threads, M = 128.
 #include "common.cuh"
 #include "dump.cuh"
 #include "frame.cuh"
 
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
+#if SCALE_INPUT_D
+#define SCALE ", " TEXT(SCALE_INPUT_D)
+#else
+#define SCALE ""
+#endif
 
 constexpr u32 M = 128;
 constexpr u32 SFA_COLUMN = 256, SFB_COLUMN = 260, SF_COLUMNS = 4;  // behind C and D, which have at most 256
@@ -22,7 +26,9 @@ DEVICE void multiply(u32 tmem, u64 a_desc, u64 b_desc, u32 idesc) {
                :: "r"(tmem), "l"(a_desc), "l"(b_desc), "r"(idesc), "r"(tmem + SFA_COLUMN), "r"(tmem + SFB_COLUMN)
                : "memory");
 #else
-  JOIN(tcgen05_mma_, KIND)(tmem, a_desc, b_desc, idesc, true);
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, 1, 0;\n\ttcgen05.mma.cta_group::1.kind::" TEXT(KIND)
+               " [%0], %1, %2, %3, p" SCALE ";\n\t}"
+               :: "r"(tmem), "l"(a_desc), "l"(b_desc), "r"(idesc) : "memory");
 #endif
 }
 

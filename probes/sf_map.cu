@@ -1,9 +1,9 @@
 // Which byte of Tensor Memory scales which row and which elements along K? Scale factors are powers of two that say where
 // they lie, A has a single 1 in each row and B is all ones: D is the scale that this one element got.
 //
-// Compile-time choices (-D): KIND, VECTOR (scale_vec::1X, 2X or 4X), SPARSE, PAIR (two CTAs, with twice M rows);
-// SFA_SHIFT and SFB_SHIFT plant a fault: the MMA looks for the scales so many columns behind where they lie. Each CTA has
-// 128 threads and ROWS rows of A.
+// Compile-time choices (-D): KIND, VECTOR (block16 or block32), SPARSE, PAIR (two CTAs), ROWS of A in each CTA, CHUNKS of
+// 16 bytes in a row of A (3 with K = 96); SFA_SHIFT and SFB_SHIFT plant a fault: the MMA looks for the scales so many
+// columns behind where they lie. CTAs of 128 threads.
 #include "common.cuh"
 #include "dump.cuh"
 #if PAIR
@@ -28,7 +28,7 @@ DEVICE u32 cta() { return 0; }
 
 constexpr u32 CTAS = PAIR ? 2 : 1;
 constexpr u32 SFA_COLUMN = 256, SFB_COLUMN = 320, SF_COLUMNS = 32, METADATA_COLUMN = 384;  // behind D: at most 256
-constexpr u32 B_CHUNKS = SPARSE ? 4 : 2;  // 16 bytes each: sparse A has half as many elements a row as B
+constexpr u32 B_CHUNKS = SPARSE ? 2 * CHUNKS : CHUNKS;  // sparse A has half as many elements a row as B
 
 // One thread. D = (A * scale of A) * (B * scale of B); the scale addresses carry the scale-factor id in bits 30 and 31.
 DEVICE void mma_scaled(u32 tmem, u64 a_desc, u64 b_desc, u32 idesc, u32 sfa_taddr, u32 sfb_taddr) {
@@ -63,20 +63,20 @@ DEVICE void fill_scales(u32 taddr, u32 one, u32 step, u32 shift, u32 mask) {
   tcgen05_wait_st();  // before the MMA reads them
 }
 
-// `rows` rows of the same 16 * CHUNKS bytes, K-major without swizzle: SBO 128, LBO 16 * rows.
-template <u32 CHUNKS>
+// `rows` rows of the same chunks of 16 bytes, K-major without swizzle: SBO 128, LBO 16 * rows.
+template <u32 COUNT>
 DEVICE void stage_rows(u32 smem, u32 rows, const u32* row) {
 #pragma unroll 1
-  for (u32 i = threadIdx.x; i < CHUNKS * rows; i += blockDim.x) {
-    const u32 r = i / CHUNKS, chunk = i % CHUNKS;
+  for (u32 i = threadIdx.x; i < COUNT * rows; i += blockDim.x) {
+    const u32 r = i / COUNT, chunk = i % COUNT;
     const u32 words[4] = {row[4 * chunk], row[4 * chunk + 1], row[4 * chunk + 2], row[4 * chunk + 3]};
     st_shared_v4(smem + chunk * 16 * rows + r / 8 * 128 + r % 8 * 16, words);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(128) CLUSTER
-sf_map(const u32* a_rows,       // [element][8]: one 1 along K
-       const u32* b_row,        // [8], or [16] if sparse: ones
+sf_map(const u32* a_rows,       // [element][chunk][4]: one 1 along K
+       const u32* b_row,        // [chunk][4]: ones
        u32 one, u32 step,       // scale factor 2^i has the code one + i * step
        u32 elements,            // along K that are looked at
        u32 passes, u32 digit_bits,
@@ -89,7 +89,7 @@ sf_map(const u32* a_rows,       // [element][8]: one 1 along K
   __shared__ u64 barrier;
   __shared__ u32 slot;
   const u32 tmem = take_tensor_memory(slot, barrier), lane = threadIdx.x;
-  const u32 a_smem = shared_address(operands), b_smem = a_smem + 32 * ROWS;
+  const u32 a_smem = shared_address(operands), b_smem = a_smem + 16 * CHUNKS * ROWS;
 
   fill_with_sentinel(tmem);
   if (SPARSE) fill_metadata(tmem + METADATA_COLUMN);
@@ -103,7 +103,7 @@ sf_map(const u32* a_rows,       // [element][8]: one 1 along K
       fill_scales(tmem + SFA_COLUMN, one, step, shift, of_b ? 0 : mask);
       fill_scales(tmem + SFB_COLUMN, one, step, shift, of_b ? mask : 0);
     }
-    stage_rows<2>(a_smem, ROWS, a_rows + 8 * element);
+    stage_rows<CHUNKS>(a_smem, ROWS, a_rows + 4 * CHUNKS * element);
     hand_over();  // operands and scales to the tensor core; and every warp has read the last D
     issue_and_wait(barrier, i, [&] {
       mma_scaled(tmem, with_start_address(a_desc, a_smem), with_start_address(b_desc, b_smem), idesc,

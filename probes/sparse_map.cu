@@ -1,27 +1,43 @@
 // Which nibble of Tensor Memory selects which elements of sparse A? Metadata codes say one bit of their own place in each
 // pass; B is the unit matrix, so that D is A as it was expanded.
 //
-// Compile-time choices (-D): KIND, WS, ELEMENT_BITS, M; METADATA_SHIFT plants a fault: the MMA looks for the metadata so
-// many columns behind where they lie. N is 64. One CTA of 128 threads.
+// Compile-time choices (-D): KIND, WS, ELEMENT_BITS, M, N (at least K: 64, or 128 for 4-bit elements); VECTOR (block16 or
+// block32) for block-scaled kinds; METADATA_SHIFT plants a fault: the MMA looks for the metadata so many columns behind
+// where they lie. One CTA of 128 threads.
 #include "common.cuh"
 #include "dump.cuh"
 #include "frame.cuh"
 
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)
-#if WS
+#if defined(VECTOR)
+#define OPCODE "tcgen05.mma.sp.cta_group::1.kind::" TEXT(KIND) ".block_scale." TEXT(VECTOR)
+#define SCALES ", [%5], [%5]"  // all are 1: the same ones do for A and for B
+#elif WS
 #define OPCODE "tcgen05.mma.ws.sp.cta_group::1.kind::" TEXT(KIND)
+#define SCALES ""
 #else
 #define OPCODE "tcgen05.mma.sp.cta_group::1.kind::" TEXT(KIND)
+#define SCALES ""
 #endif
 
-constexpr u32 N = 64, K = 512 / ELEMENT_BITS;  // one sparse MMA takes 64 bytes of B a row, and 32 of A
-constexpr u32 METADATA_COLUMN = 128, METADATA_COLUMNS = 32;
+constexpr u32 K = 512 / ELEMENT_BITS;  // one sparse MMA takes 64 bytes of B a row, and 32 of A
+constexpr u32 METADATA_COLUMN = 256, METADATA_COLUMNS = 32, SCALE_COLUMN = 288;  // behind D, which has at most 256
 
 // One thread. D = A * B, A being expanded by the metadata.
-DEVICE void mma_sparse(u32 d_taddr, u64 a_desc, u64 b_desc, u32 metadata_taddr, u32 idesc) {
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, 0, 0;\n\t" OPCODE " [%0], %1, %2, [%3], %4, p;\n\t}"
-               :: "r"(d_taddr), "l"(a_desc), "l"(b_desc), "r"(metadata_taddr), "r"(idesc) : "memory");
+DEVICE void mma_sparse(u32 tmem, u64 a_desc, u64 b_desc, u32 idesc) {
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, 0, 0;\n\t" OPCODE " [%0], %1, %2, [%3], %4" SCALES ", p;\n\t}"
+               :: "r"(tmem), "l"(a_desc), "l"(b_desc), "r"(tmem + METADATA_COLUMN + METADATA_SHIFT), "r"(idesc),
+                  "r"(tmem + SCALE_COLUMN) : "memory");
+}
+
+// Scale factors that are all 1, for up to 256 rows.
+DEVICE void fill_scales(u32 taddr, u32 one) {
+  u32 words[8];
+#pragma unroll
+  for (u32 i = 0; i < 8; ++i) words[i] = one * 0x01010101u;
+  tcgen05_st_32x32b(taddr + tmem_address(threadIdx.x / WARP * WARP, 0), words);
+  tcgen05_wait_st();  // before the MMA reads them
 }
 
 // K-major without swizzle: SBO 128, LBO 16 * rows.
@@ -72,7 +88,8 @@ extern "C" __global__ void __launch_bounds__(128)
 sparse_map(const u32* a_row,        // [8]: the kept values, all different
            const u32* code_pairs,   // [pass][2]
            const u32* bits,         // [pass]: of the place
-           u32 passes, u32 one,
+           u32 passes, u32 one,     // code of 1
+           u32 scale_one,           // and of a scale of 1
            u64 a_desc, u64 b_desc,  // without start addresses
            u32 idesc,
            u32* d)                  // [pass][lane][column]
@@ -86,18 +103,21 @@ sparse_map(const u32* a_row,        // [8]: the kept values, all different
   fill_with_sentinel(tmem);
   stage_a(a_smem, a_row);
   stage_b(b_smem, one);
+  fill_scales(tmem + SCALE_COLUMN, scale_one);
 #pragma unroll 1
   for (u32 pass = 0; pass < passes; ++pass) {
     fill_metadata(tmem + METADATA_COLUMN, code_pairs[2 * pass], code_pairs[2 * pass + 1], bits[pass]);
     hand_over();  // operands and metadata to the tensor core; and every warp has read the last D
     issue_and_wait(barrier, pass, [&] {
-      mma_sparse(tmem, with_start_address(a_desc, a_smem), with_start_address(b_desc, b_smem),
-                 tmem + METADATA_COLUMN + METADATA_SHIFT, idesc);
+      mma_sparse(tmem, with_start_address(a_desc, a_smem), with_start_address(b_desc, b_smem), idesc);
     });
-    u32 words[N];
-    tcgen05_ld_32x32b(tmem + tmem_address(lane / WARP * WARP, 0), words);
-    tcgen05_wait_ld();  // the registers hold nothing before this
-    store_registers(d + (pass * TMEM_LANES + lane) * N, words);
+#pragma unroll 1
+    for (u32 column = 0; column < N; column += 8) {
+      u32 words[8];
+      tcgen05_ld_32x32b(tmem + tmem_address(lane / WARP * WARP, column), words);
+      tcgen05_wait_ld();  // the registers hold nothing before this
+      store_registers(d + (pass * TMEM_LANES + lane) * N + column, words);
+    }
   }
   give_back_tensor_memory(tmem);
 }

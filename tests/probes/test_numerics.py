@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from probe_runs import POLICIES, failed, passes, run
 
 from umma_probe.cli.commands import dot
 from umma_probe.errors import ConfigError
+from umma_probe.harness.manifest import load_probe
 from umma_probe.harness.suites import numerics as suite
 from umma_probe.model import tensor_core
 
@@ -100,3 +102,50 @@ def test_what_a_kind_does_not_have() -> None:
         run("numerics", vectors=str(VECTORS.with_name("nothing.json")))
     with pytest.raises(ConfigError, match="is of kind f16 with bf16, f16, f32"):
         run("numerics", a_type="bf16", b_type="f16", vectors=str(VECTORS))
+
+
+@pytest.mark.parametrize("scale", [1, 7, 15])
+@pytest.mark.parametrize("types", [{}, {"a_type": "f16", "d_type": "f16"}, {"kind": "tf32"}], ids=str)
+def test_scale_input_d(types: dict[str, object], scale: int) -> None:
+    report = run("numerics", n=8, scale_input_d=scale, **types)
+    passes(report)
+    assert next(check.expected for check in report.checks) == "1024 words by float64"
+
+
+def test_machine_that_scales_c_by_half_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = tensor_core.mma
+    monkeypatch.setattr(
+        tensor_core,
+        "mma",
+        lambda *args, scale_input_d, **rest: original(*args, scale_input_d=scale_input_d // 2, **rest),
+    )
+    assert {"exact", "normal"} <= failed(run("numerics", n=8, scale_input_d=4))
+
+
+@pytest.mark.parametrize(
+    ("words", "added"),
+    [
+        ("unchanged", lambda c: c),
+        ("shifted to the right", lambda c: c >> 2),
+        ("divided, towards zero", lambda c: np.trunc(c / 4)),
+        ("divided, to the nearest even", lambda c: np.rint(c / 4)),
+        ("left out", np.zeros_like),
+        ("something else", lambda c: c << 1),
+    ],
+)
+def test_what_i8_makes_of_it_is_named(words: str, added: Callable[[np.ndarray], np.ndarray]) -> None:
+    contract = load_probe("numerics").resolve({"kind": "i8", "scale_input_d": 2, "n": 8})
+    form = suite.Form.of(contract)
+    numbers = suite._exact(form, 8, 0)
+    a, b = (operand.astype(np.uint8).view(np.int8).astype(np.int64) for operand in (numbers.a, numbers.b))
+    d = (a @ b.T + added(numbers.c.view(np.int32).astype(np.int64))).astype(np.int64).astype(np.uint32)
+    (check,) = suite.judge(form, [numbers], "sm_100a", [{"d": d}]).checks
+    assert (check.name, check.verdict, check.actual) == ("scaled-c", "pass", words)
+
+
+def test_scale_input_d_of_other_kinds() -> None:
+    with pytest.raises(ConfigError, match="scale-input-d is 1, must be 0 under kind::i8"):
+        run("numerics", kind="i8", scale_input_d=1)
+    assert run("numerics", kind="i8", scale_input_d=1, force=True).verdict == "undecided"
+    with pytest.raises(ConfigError, match="the assembler refuses it"):
+        run("numerics", kind="f8f6f4", scale_input_d=1, force=True)

@@ -53,6 +53,27 @@ def test_sparse(params: dict[str, object]) -> None:
     passes(run("sf-map", sparse=True, n=16, **params))
 
 
+ULTRA = [
+    {"kind": "mxf4", "sfb_id": 3},
+    {"kind": "mxf4nvf4", "sfa_id": 2},
+    {"kind": "mxf4nvf4", "scale_vec": "2", "pair": "256"},
+]
+
+
+@pytest.mark.parametrize("params", ULTRA, ids=str)
+def test_k96(params: dict[str, object]) -> None:
+    report = run("sf-map", k=96, n=16, arch="sm_103a", **params)
+    passes(report)
+
+
+def test_k96_where_it_does_not_exist() -> None:
+    with pytest.raises(ConfigError, match="K is 96 on sm_100a"):
+        run("sf-map", kind="mxf4", k=96, n=16)
+    with pytest.raises(ConfigError, match="k is 96, must be 32 under kind::mxf8f6f4"):
+        run("sf-map", k=96, n=16, arch="sm_103a")
+    assert run("sf-map", kind="mxf4", k=96, n=16, arch="sm_103a", pair="128", force=True).verdict == "undecided"
+
+
 def test_document_without_the_split_of_n_over_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     """With M = 128 the second half of N takes its scales 64 lanes further on, not in further columns."""
     original = suite.scale_factor_map

@@ -8,12 +8,51 @@ from probe_runs import POLICIES, failed, passes, run
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness.suites import sparse_map as suite
-from umma_probe.model import sparse_fetch
+from umma_probe.model import sparse_fetch, tensor_core
 
 
 @pytest.mark.parametrize("kind", ["f16", "tf32", "f8f6f4", "i8"])
 def test_kinds(kind: str) -> None:
     passes(run("sparse-map", kind=kind))
+
+
+@pytest.mark.parametrize("kind", ["mxf8f6f4", "mxf4", "mxf4nvf4"])
+def test_block_scaled_kinds(kind: str) -> None:
+    passes(run("sparse-map", kind=kind))
+
+
+def test_pairs_of_the_4_bit_kinds_by_hand() -> None:
+    """K = 128 in 16 groups of four pairs: lane m, column c / 8, nibble c % 8; 0b1001 keeps pairs 1 and 2."""
+    case = suite.SparseCase.of({"kind": "mxf4", "m": "128", "ws": False, "selector": 0, "n": None})
+    assert (case.n, case.rule.groups, case.rule.group) == (128, 16, 8)
+    assert case.metadata is not None
+    assert [array[5, [0, 7, 8, 15]].tolist() for array in (case.metadata.column, case.metadata.nibble)] == [
+        [0, 0, 1, 1],
+        [0, 7, 0, 7],
+    ]
+    assert case.kept[:8].tolist() == [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 0.5]
+    assert suite._row(case)[0] == 0x17654321
+
+
+def test_machine_that_keeps_single_elements_of_the_4_bit_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The codes of the 8-bit kinds, element by element instead of pair by pair."""
+    original = sparse_fetch.expand
+
+    def by_element(call, a, codes):  # type: ignore[no-untyped-def]
+        a, valid = original(call, a, codes)
+        order = np.arange(a.shape[1]).reshape(-1, 4)[:, [0, 2, 1, 3]].ravel()
+        return a[:, order], valid[:, order]
+
+    monkeypatch.setattr(tensor_core, "expand", by_element)
+    assert "code-1000" in failed(run("sparse-map", kind="mxf4"))
+
+
+def test_other_n() -> None:
+    report = run("sparse-map", kind="f8f6f4", n=72)
+    passes(report)
+    assert report.params["n"] == 72
+    with pytest.raises(ConfigError, match="n is 96, must be a multiple of 8 of at least 128"):
+        run("sparse-map", kind="mxf4", n=96)
 
 
 @pytest.mark.parametrize(("m", "ws"), [("64", False), ("128", True), ("64", True), ("32", True)])

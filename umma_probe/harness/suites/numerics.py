@@ -4,6 +4,9 @@ Operands are drawn for the edges of the arithmetic (``harness.number_draws``), 1
 from a file of dot products with the words that some silicon gave: then case i is A's row i, B's row i and C's (i, i).
 The model computes by the same rule, so that on the model the probe shows that operands, scales, C and D get there and
 back; on silicon it shows whether the rule holds.
+
+``scale-input-d`` multiplies C by 2^-s. That much is documented, so products whose sums need no rounding are compared
+with float64, beside the drawn ones by the rule. Under ``kind::i8`` no document defines it: what became of C is noted.
 """
 
 from __future__ import annotations
@@ -23,9 +26,11 @@ from umma_probe.layouts.scale_factors import ScaleOperand, scale_factor_map
 from umma_probe.layouts.smem_operand import bit_of_row
 from umma_probe.model.arith import mma
 from umma_probe.spec.descriptors import Problem, encode_idesc, encode_smem_desc
+from umma_probe.spec.encoding import decode_to_float64, encode_exact
 from umma_probe.spec.formats import FORMATS
 from umma_probe.spec.kinds import KINDS, ScaleVector, check_shape
 from umma_probe.spec.machine import TMEM_LANES
+from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +46,8 @@ _UPPER_MARK = 0xABCD0000
 """In the upper halves of F16 accumulators: shows what an MMA leaves there."""
 _TYPES = {"f16": "bf16", "tf32": "tf32", "f8f6f4": "e4m3", "i8": "s8", "mxf8f6f4": "e4m3", "mxf4": "e2m1",
           "mxf4nvf4": "e2m1"}  # fmt: skip
+_SCALES_C = ("f16", "tf32")
+_SCALE_INPUT = documented("tcgen05.mma, scale-input-d", "kinds f16 and tf32")
 _UNIT_SCALES = {"ue8m0": 127, "ue4m3": 0x38}
 # data: lowest and highest scale byte that is drawn
 _SCALE_RANGES = {
@@ -63,6 +70,7 @@ class Form:
     scale_type: str | None
     saturate: bool
     negate_a: bool
+    scale_input_d: int = 0
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Form:
@@ -81,8 +89,12 @@ class Form:
                                  ("negate-a", params["negate_a"], kind.negate)):  # fmt: skip
             if given and not has:
                 raise ConfigError(f"{name} is given, must be left out under kind::{kind.name}")
+        if params["scale_input_d"] and kind.name not in (*_SCALES_C, "i8"):
+            raise ConfigError(f"scale-input-d is {params['scale_input_d']}, must be 0 under kind::{kind.name}: the "
+                              "assembler refuses it", ref=str(_SCALE_INPUT))  # fmt: skip
         vector, scale_type = _scaling(params)
-        return cls(kind.name, a_type, b_type, d_type, vector, scale_type, params["saturate"], params["negate_a"])
+        return cls(kind.name, a_type, b_type, d_type, vector, scale_type, params["saturate"], params["negate_a"],
+                   params["scale_input_d"])  # fmt: skip
 
     @property
     def k(self) -> int:
@@ -123,12 +135,16 @@ class Numbers:
     scale_b: Array | None = None
     silicon: Array | None = None
     """Words that silicon gave for the first cases on the diagonal."""
+    exact: Array | None = None
+    """D by float64, where no sum needs rounding."""
 
     def expected(self, form: Form, arch: str) -> Array:
         """D by the rule, (128, N)."""
+        if self.exact is not None:
+            return self.exact
         words = mma(form.kind, self.a, self.b, self.c, a_type=form.a_type, b_type=form.b_type, d_type=form.d_type,
-                    saturate=form.saturate, negate_a=form.negate_a, scale_a=self.scale_a, scale_b=self.scale_b,
-                    scale_type=form.scale_type, arch=arch)  # fmt: skip
+                    saturate=form.saturate, negate_a=form.negate_a, scale_input_d=form.scale_input_d,
+                    scale_a=self.scale_a, scale_b=self.scale_b, scale_type=form.scale_type, arch=arch)  # fmt: skip
         return words & form.d_mask
 
 
@@ -140,12 +156,17 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     else:
         names = DATA if params["data"] == "all" else [params["data"]]
         numbers = [_drawn(form, name, params["n"], seed) for name in names]
+        if form.scale_input_d:
+            numbers = [_exact(form, params["n"], seed), *(numbers if form.kind in _SCALES_C else [])]
     n = len(numbers[0].b)
     filled = {**params, "a_type": form.a_type, "b_type": form.b_type, "d_type": form.d_type, "n": n,
               "scale_vec": str(form.vector.scales) if form.vector else None, "scale_type": form.scale_type}  # fmt: skip
     problems: list[Problem] = check_shape(form.kind, m=_M, n=n, a_type=form.a_type, b_type=form.b_type,
                                           d_type=form.d_type, arch=arch)  # fmt: skip
-    defines: dict[str, object] = {"KIND": form.kind}
+    if form.scale_input_d and form.kind not in _SCALES_C:
+        problems.append(Problem("scale_input_d", f"scale-input-d is {form.scale_input_d}, must be 0 under kind::"
+                                f"{form.kind}", _SCALE_INPUT))  # fmt: skip
+    defines: dict[str, object] = {"KIND": form.kind, "SCALE_INPUT_D": form.scale_input_d}
     if form.vector:
         defines["VECTOR"] = f"scale_vec::{form.vector.name}"
     return Experiment(
@@ -164,6 +185,22 @@ def _drawn(form: Form, name: str, n: int, seed: int) -> Numbers:
     b = draw(random, (n, form.k), FORMATS[form.b_type])
     c = draw(random, (_M, n), FORMATS[form.d_type])
     return Numbers(name, a, b, c, _drawn_scales(form, random, name, _M), _drawn_scales(form, random, name, n))
+
+
+def _exact(form: Form, n: int, seed: int) -> Numbers:
+    """C is a small multiple of 2^s, and every sum is an integer that D holds."""
+    random = np.random.default_rng((seed, 1))
+    a, b = random.integers(-2, 3, (_M, form.k)), random.integers(-2, 3, (n, form.k))
+    c = random.integers(-1, 2, (_M, n)) << form.scale_input_d
+    if form.kind == "i8":
+        c += random.integers(0, 1 << form.scale_input_d, c.shape)  # so that rounding shows
+    sums = (-a if form.negate_a else a) @ b.T + c / (1 << form.scale_input_d)
+    exact = None if form.kind == "i8" else encode_exact(sums, form.d_type).astype(np.uint32)
+    a_words, b_words, c_words = (
+        encode_exact(values.astype(np.float64), type_).astype(np.uint32)
+        for values, type_ in ((a, form.a_type), (b, form.b_type), (c, form.d_type))
+    )
+    return Numbers("exact", a_words, b_words, c_words, exact=exact)
 
 
 def _drawn_scales(form: Form, random: Random, name: str, rows: int) -> Array | None:
@@ -282,19 +319,37 @@ def _launch(form: Form, numbers: Numbers) -> LaunchPlan:
 
 def judge(form: Form, numbers: Sequence[Numbers], arch: str, outputs: Sequence[Outputs]) -> Judgement:
     """Every word against the rule, and those on the diagonal against silicon's, if the file has them."""
+    if form.scale_input_d and form.kind not in _SCALES_C:
+        return Judgement([noted("scaled-c", _what_became_of_c(form, numbers[0], outputs[0]["d"]))])
     checks: list[Check] = []
     wrong = total = 0
     for entry, output in zip(numbers, outputs, strict=True):
         found, expected = output["d"] & form.d_mask, entry.expected(form, arch)
         differs = found != expected
         wrong, total = wrong + int(differs.sum()), total + differs.size
-        checks.append(passed(entry.name, not differs.any(), f"{differs.size} words by the rule",
+        witness = "the rule" if entry.exact is None else "float64"
+        checks.append(passed(entry.name, not differs.any(), f"{differs.size} words by {witness}",
                              counted(differs.sum(), "word") + " otherwise",
                              _first(form, entry, found, expected, differs)))  # fmt: skip
         checks += _silicon_check(entry, found)
     if form.d_type == "f16":
         checks.append(noted("upper-halves", _upper_halves(outputs)))
     return Judgement(checks, metrics={"dot_products": float(total), "differing_words": float(wrong)})
+
+
+def _what_became_of_c(form: Form, numbers: Numbers, d: Array) -> str:
+    """What was added to the products of i8, if it is any of the obvious things."""
+    products = decode_to_float64(numbers.a, form.a_type) @ decode_to_float64(numbers.b, form.b_type).T
+    added = d.view(np.int32) - products.astype(np.int64)
+    c, unit = numbers.c.view(np.int32).astype(np.int64), 1 << form.scale_input_d
+    known = {
+        "unchanged": c,
+        "shifted to the right": c >> form.scale_input_d,
+        "divided, towards zero": np.trunc(c / unit),
+        "divided, to the nearest even": np.rint(c / unit),
+        "left out": np.zeros_like(c),
+    }
+    return next((words for words, wanted in known.items() if (added == wanted).all()), "something else")
 
 
 def _silicon_check(numbers: Numbers, found: Array) -> Iterator[Check]:
@@ -316,6 +371,9 @@ def _first(form: Form, numbers: Numbers, found: Array, expected: Array, differs:
     def listed(words: Array, type_: str) -> str:
         return ",".join(f"{int(word) << (16 if type_ == 'bf16' else 0):x}" for word in words)
 
+    words = f"D({m}, {n}) is {int(found[m, n]):#x}, must be {int(expected[m, n]):#x}"
+    if form.scale_input_d:
+        return f"{words}; C was {int(numbers.c[m, n]):#x}"
     a_format = FORMATS[form.a_type]
     row = numbers.a[m] ^ np.uint32(form.negate_a << (a_format.bits - 1 + a_format.container_shift))
     command = [
@@ -329,7 +387,7 @@ def _first(form: Form, numbers: Numbers, found: Array, expected: Array, differs:
         command.append(f"--scale-a {listed(numbers.scale_a[m], '')} --scale-b {listed(numbers.scale_b[n], '')}")
     if form.saturate:
         command.append("--saturate")
-    return f"D({m}, {n}) is {int(found[m, n]):#x}, must be {int(expected[m, n]):#x}, the word by: " + " ".join(command)
+    return f"{words}, the word by: " + " ".join(command)
 
 
 def _upper_halves(outputs: Sequence[Outputs]) -> str:

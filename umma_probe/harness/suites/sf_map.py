@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from umma_probe.harness.suite import Array
 
 _CTA_ROWS = 128
-_ROW_BYTES = 32
+_CHUNK_BYTES = 16
 _TYPES = {"mxf8f6f4": "e4m3", "mxf4": "e2m1", "mxf4nvf4": "e2m1"}
 _ADDRESS_BITS = 15
 """Of a scale's place: cta << 14 | lane << 7 | column << 2 | byte."""
@@ -58,13 +58,19 @@ class ScaleCase:
     sparse: bool = False
     pair: int | None = None
     """M of a pair of CTAs."""
+    k: int = 0
+    """Elements of a row of A: 96 on sm_103a, else the kind's K (half of it is kept when sparse)."""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> ScaleCase:
         """Fill in the defaults.
 
-        :raises ConfigError: a scale vector or type that the kind does not have.
+        :raises ConfigError: a scale vector, type or K that the kind does not have.
         """
+        kind = KINDS[params["kind"]]
+        k = params["k"] or kind.k_dense
+        if k not in (kind.k_dense, *(kind.k_extra or {})):
+            raise ConfigError(f"k is {k}, must be {kind.k_dense} under kind::{kind.name}, or 96 for 4-bit kinds")
         vectors = {str(vector.scales): vector for vector in KINDS[params["kind"]].scale_vectors}
         wanted = params["scale_vec"] or max(vectors)
         if wanted not in vectors:
@@ -74,9 +80,12 @@ class ScaleCase:
         if type_ not in vector.scale_types:
             raise ConfigError(f"scale-type is {type_}, must be {' or '.join(vector.scale_types)} with {vector.name}")
         pair = None if params["pair"] == "none" else int(params["pair"])
-        return cls(
-            params["kind"], vector, type_, params["sfa_id"], params["sfb_id"], params["n"], params["sparse"], pair
-        )
+        return cls(kind.name, vector, type_, params["sfa_id"], params["sfb_id"], params["n"], params["sparse"], pair, k)
+
+    @property
+    def scales(self) -> int:
+        """Scale factors of a row."""
+        return self.vector.scales_of(self.k)
 
     @property
     def m(self) -> int:
@@ -89,9 +98,9 @@ class ScaleCase:
         return 2 if self.pair else 1
 
     @property
-    def b_row_bytes(self) -> int:
-        """Of one row of B: sparse A has half as many elements."""
-        return _ROW_BYTES * (1 + self.sparse)
+    def row_bytes(self) -> int:
+        """Of one row of A."""
+        return self.k * KINDS[self.kind].smem_element_bits // 8
 
     @property
     def type(self) -> str:
@@ -102,7 +111,7 @@ class ScaleCase:
     def elements(self) -> list[int]:
         """Places along a row of A that are looked at: both ends of every block."""
         block = self.vector.block_elems
-        return [k for first in range(0, KINDS[self.kind].k_dense, block) for k in (first, first + block - 1)]
+        return [k for first in range(0, self.k, block) for k in (first, first + block - 1)]
 
     @property
     def digit_bits(self) -> int:
@@ -120,20 +129,18 @@ class ScaleCase:
         one, two = (int(encode_exact(power, self.scale_type)) for power in (1.0, 2.0))
         return one, two - one
 
-    def row(self, ones_at: Sequence[int], size: int = _ROW_BYTES) -> Array:
+    def row(self, ones_at: Sequence[int], size: int) -> Array:
         """A row of ``size`` bytes with ones there, as words."""
-        bits = 8 * _ROW_BYTES // KINDS[self.kind].k_dense
         one = int(encode_exact(1.0, self.type))
-        value = sum(one << bits * k for k in ones_at)
+        value = sum(one << KINDS[self.kind].smem_element_bits * k for k in ones_at)
         return np.frombuffer(value.to_bytes(size, "little"), np.uint32)
 
     @cached_property
     def maps(self) -> tuple[ScaleFactorMap, ScaleFactorMap]:
         """Of A's scales and of B's."""
-        scales = self.vector.scales
         return (
-            scale_factor_map(self.m, scales, sf_id=self.sfa_id, cta_group=self.ctas),
-            scale_factor_map(self.n, scales, sf_id=self.sfb_id, cta_group=self.ctas, operand=ScaleOperand.SFB,
+            scale_factor_map(self.m, self.scales, sf_id=self.sfa_id, cta_group=self.ctas),
+            scale_factor_map(self.n, self.scales, sf_id=self.sfb_id, cta_group=self.ctas, operand=ScaleOperand.SFB,
                              split_n=self.pair == _CTA_ROWS),
         )  # fmt: skip
 
@@ -148,16 +155,17 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     case = ScaleCase.of(params)
     problems = list(_problems(case, arch))
     shifts = injected_columns(params["inject"], "scale-columns", ("a", "b"))
-    idesc = encode_idesc(case.kind, a_type=case.type, b_type=case.type, m=case.m, n=case.n, sparse=case.sparse,
+    k = None if case.sparse else case.k
+    idesc = encode_idesc(case.kind, a_type=case.type, b_type=case.type, m=case.m, n=case.n, sparse=case.sparse, k=k,
                          scale_type=case.scale_type, sfa_id=case.sfa_id, sfb_id=case.sfb_id, force=True)  # fmt: skip
     rows = case.m // case.ctas, case.n // case.ctas
     descriptors = (encode_smem_desc(start_bytes=0, lbo_bytes=16 * count, sbo_bytes=128) for count in rows)
-    k_of_b = KINDS[case.kind].k(case.sparse)
+    k_of_b, b_row_bytes = case.k * (1 + case.sparse), case.row_bytes * (1 + case.sparse)
     launch = LaunchPlan(
         entry="sf_map",
         args=[
-            Input(np.stack([case.row([k]) for k in case.elements])),
-            Input(case.row(range(k_of_b), case.b_row_bytes)),
+            Input(np.stack([case.row([k], case.row_bytes) for k in case.elements])),
+            Input(case.row(range(k_of_b), b_row_bytes)),
             *map(np.uint32, case.powers),
             np.uint32(len(case.elements)),
             np.uint32(case.passes),
@@ -168,17 +176,18 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
         ],
         grid=(case.ctas,),
         cluster=(case.ctas,) if case.pair else None,
-        dynamic_smem=_ROW_BYTES * rows[0] + case.b_row_bytes * rows[1],
+        dynamic_smem=case.row_bytes * rows[0] + b_row_bytes * rows[1],
     )
     return Experiment(
-        params={**params, "scale_vec": str(case.vector.scales), "scale_type": case.scale_type},
+        params={**params, "scale_vec": str(case.vector.scales), "scale_type": case.scale_type, "k": case.k},
         problems=problems,
         defines={
             "KIND": case.kind,
-            "VECTOR": f"scale_vec::{case.vector.name}",
+            "VECTOR": case.vector.block_name,
             "SPARSE": int(case.sparse),
             "PAIR": int(case.pair is not None),
             "ROWS": rows[0],
+            "CHUNKS": case.row_bytes // _CHUNK_BYTES,
             "SFA_SHIFT": shifts["a"],
             "SFB_SHIFT": shifts["b"],
         },
@@ -189,12 +198,14 @@ def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
 
 def _problems(case: ScaleCase, arch: str) -> Iterator[Problem]:
     yield from check_shape(case.kind, m=case.m, n=case.n, a_type=case.type, b_type=case.type, cta_group=case.ctas,
-                           sparse=case.sparse, arch=arch)  # fmt: skip
+                           sparse=case.sparse, k=None if case.sparse else case.k, arch=arch)  # fmt: skip
+    if case.sparse and case.k != KINDS[case.kind].k_dense:
+        raise ConfigError(f"k is {case.k}, must be left out with sparse: there is no such MMA")
     if case.n % (8 * case.ctas):
         raise ConfigError(f"n is {case.n}, must be a multiple of {8 * case.ctas}: a CTA stages 8 rows of B at a time")
     for name, value in (("sfa-id", case.sfa_id), ("sfb-id", case.sfb_id)):
-        if value not in case.vector.sf_ids:
-            legal = ", ".join(map(str, case.vector.sf_ids))
+        if value not in case.vector.sf_ids_of(case.k):
+            legal = ", ".join(map(str, case.vector.sf_ids_of(case.k)))
             raise ConfigError(f"{name} is {value}, must be {legal} with {case.vector.name}")
 
 

@@ -2,18 +2,19 @@
 
 In one series of passes every nibble holds one of two codes, by one bit of its own place (lane, column, nibble): which
 of the two a group of A was expanded by is that bit. In the other, all nibbles hold one code, and the kept values, which
-are all different, show where each of them went. Expected is ``layouts.sparse_metadata``.
+differ within every few groups, show where each of them went. Expected is ``layouts.sparse_metadata``. The 4-bit kinds
+keep pairs of neighbours; of block-scaled kinds all scales are 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.errors import NotModelled
+from umma_probe.errors import ConfigError, NotModelled
 from umma_probe.harness.coding import decode_d
 from umma_probe.harness.displacement import diagnose_shift, injected_columns
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, passed
@@ -31,7 +32,7 @@ from umma_probe.record.schema import Check, Diagnosis
 from umma_probe.spec.descriptors import Problem, encode_idesc, encode_smem_desc
 from umma_probe.spec.encoding import decode_to_float64, encode_exact
 from umma_probe.spec.formats import FORMATS
-from umma_probe.spec.kinds import KINDS, check_shape
+from umma_probe.spec.kinds import KINDS, ScaleVector, check_shape
 from umma_probe.spec.machine import TMEM_LANES
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
 
     from umma_probe.harness.suite import Array
 
-_N = 64
-_TYPES = {"f16": "bf16", "tf32": "tf32", "f8f6f4": "e4m3", "i8": "s8"}
-_CLASSES = {"f16": MetadataClass.F16, "tf32": MetadataClass.TF32}
+_TYPES = {"f16": "bf16", "tf32": "tf32", "f8f6f4": "e4m3", "i8": "s8", "mxf8f6f4": "e4m3", "mxf4": "e2m1",
+          "mxf4nvf4": "e2m1"}  # fmt: skip
+_CLASSES = {"f16": MetadataClass.F16, "tf32": MetadataClass.TF32, "mxf4": MetadataClass.MXF4,
+            "mxf4nvf4": MetadataClass.MXF4}  # fmt: skip
 _PLACE_BITS = 15
 """Of lane << 8 | column << 3 | nibble."""
 _FIRST, _LAST = 0b0100, 0b1110
@@ -57,6 +59,23 @@ class SparseCase:
     m: int
     ws: bool
     selector: int
+    n: int = 64
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> SparseCase:
+        """From the parameters."""
+        case = cls(params["kind"], int(params["m"]), params["ws"], params["selector"])
+        return replace(case, n=params["n"] or max(64, case.rule.k))
+
+    @property
+    def vector(self) -> ScaleVector | None:
+        """Of a block-scaled kind: the one with the most scales."""
+        return next(reversed(KINDS[self.kind].scale_vectors), None)
+
+    @property
+    def scale_type(self) -> str | None:
+        """Of its scales."""
+        return self.vector.scale_types[-1] if self.vector else None
 
     @property
     def type(self) -> str:
@@ -80,7 +99,13 @@ class SparseCase:
 
     @cached_property
     def kept(self) -> Array:
-        """The kept values of a row, (K/2,): different positive numbers that the type holds."""
+        """The kept values of a row, (K/2,): positive numbers that the type holds, different as long as there are some.
+
+        E2M1 has seven of them: there every group of four differs from its neighbours.
+        """
+        if FORMATS[self.type].bits == 4:
+            numbers = decode_to_float64(np.arange(1, 8), self.type)
+            return np.asarray(np.resize(numbers, self.rule.k // 2))
         if FORMATS[self.type].bits == 8 and not FORMATS[self.type].is_integer:
             numbers = decode_to_float64(np.arange(128), self.type)
             return np.asarray(numbers[np.isfinite(numbers) & (numbers >= 1)][: self.rule.k // 2])
@@ -94,7 +119,7 @@ class SparseCase:
     @cached_property
     def accumulator(self) -> AccumulatorMap:
         """Where D lies."""
-        return accumulator_map(self.m, _N, ws=self.ws, sparse=True)
+        return accumulator_map(self.m, self.n, ws=self.ws, sparse=True)
 
     @cached_property
     def metadata(self) -> MetadataMap | None:
@@ -107,45 +132,62 @@ class SparseCase:
 
 def prepare(params: Mapping[str, Any], arch: str, seed: int = 0) -> Experiment:
     """One launch with all passes; nothing is random."""
-    case = SparseCase(params["kind"], int(params["m"]), params["ws"], params["selector"])
+    case = SparseCase.of(params)
     problems = list(_problems(case, arch))
-    idesc = encode_idesc(case.kind, a_type=case.type, b_type=case.type, d_type=case.d_type, m=case.m, n=_N, sparse=True,
-                         sparsity_selector=case.selector, force=True)  # fmt: skip
-    a_desc, b_desc = (encode_smem_desc(start_bytes=0, lbo_bytes=16 * rows, sbo_bytes=128) for rows in (case.m, _N))
+    idesc = encode_idesc(case.kind, a_type=case.type, b_type=case.type, d_type=case.d_type, m=case.m, n=case.n,
+                         sparse=True, sparsity_selector=case.selector, scale_type=case.scale_type,
+                         force=True)  # fmt: skip
+    a_desc, b_desc = (encode_smem_desc(start_bytes=0, lbo_bytes=16 * rows, sbo_bytes=128) for rows in (case.m, case.n))
     passes = np.array(case.passes, np.uint32)
     launch = LaunchPlan(
         entry="sparse_map",
         args=[
-            Input(np.ascontiguousarray(encode_exact(case.kept, case.type)).view(np.uint32)),
+            Input(_row(case)),
             Input(np.ascontiguousarray(passes[:, :2])),
             Input(np.ascontiguousarray(passes[:, 2])),
             np.uint32(len(passes)),
             np.uint32(encode_exact(1.0, case.type)),
+            np.uint32(encode_exact(1.0, case.scale_type) if case.scale_type else 0),
             np.uint64(a_desc),
             np.uint64(b_desc),
             np.uint32(idesc),
-            Output("d", (len(passes), TMEM_LANES, _N)),
+            Output("d", (len(passes), TMEM_LANES, case.n)),
         ],
-        dynamic_smem=32 * case.m + 64 * _N,
+        dynamic_smem=32 * case.m + 64 * case.n,
     )
+    defines: dict[str, object] = {
+        "KIND": case.kind,
+        "WS": int(case.ws),
+        "M": case.m,
+        "N": case.n,
+        "ELEMENT_BITS": KINDS[case.kind].smem_element_bits,
+        "METADATA_SHIFT": injected_columns(params["inject"], "metadata-columns", ("metadata",))["metadata"],
+    }
+    if case.vector:
+        defines["VECTOR"] = case.vector.block_name
     return Experiment(
-        params=params,
+        params={**params, "n": case.n},
         problems=problems,
-        defines={
-            "KIND": case.kind,
-            "WS": int(case.ws),
-            "M": case.m,
-            "ELEMENT_BITS": FORMATS[case.type].container_bits,
-            "METADATA_SHIFT": injected_columns(params["inject"], "metadata-columns", ("metadata",))["metadata"],
-        },
+        defines=defines,
         launches=[launch],
         judge=lambda outputs: judge(case, outputs),
     )
 
 
+def _row(case: SparseCase) -> Array:
+    """The kept values as the 32 bytes that each row of A has, (8,) words."""
+    codes = encode_exact(case.kept, case.type)
+    if FORMATS[case.type].bits == 4:
+        codes = codes[0::2] | codes[1::2] << 4  # the low nibble first
+    return np.ascontiguousarray(codes).view(np.uint32)
+
+
 def _problems(case: SparseCase, arch: str) -> Iterator[Problem]:
-    yield from check_shape(case.kind, m=case.m, n=_N, a_type=case.type, b_type=case.type, d_type=case.d_type,
+    yield from check_shape(case.kind, m=case.m, n=case.n, a_type=case.type, b_type=case.type, d_type=case.d_type,
                            ws=case.ws, sparse=True, arch=arch)  # fmt: skip
+    if case.n < case.rule.k or case.n % 8:
+        rule = f"must be a multiple of 8 of at least {case.rule.k}: D shows all of K"
+        raise ConfigError(f"n is {case.n}, {rule}")
     legal = KINDS[case.kind].sparsity_selectors
     if case.selector not in legal:
         message = f"selector is {case.selector}, must be {' or '.join(map(str, legal))} under kind::{case.kind}"

@@ -15,7 +15,7 @@ from umma_probe.harness.gemm.case import GemmCase
 from umma_probe.harness.gemm.experiment import KERNEL, experiment, plan_of
 from umma_probe.harness.occupancy import NOWHERE, Observation, place
 from umma_probe.harness.placement import SmemPlacement, default_swizzle, place_operand
-from umma_probe.harness.readback import Readback, parse_readbacks
+from umma_probe.harness.readback import Readback, readbacks_of
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, passed
 from umma_probe.layouts.smem_operand import operand_problems
 from umma_probe.layouts.tmem_accumulator import (
@@ -87,9 +87,9 @@ class LayoutCase:
         return self.a_source == "tmem"
 
     @cached_property
-    def readbacks(self) -> tuple[Readback, Readback]:
-        """Both of them."""
-        return parse_readbacks(self.readback)
+    def readbacks(self) -> tuple[Readback, ...]:
+        """Two, and of a D of 16 bits one that packs."""
+        return readbacks_of(self.readback, self.d_type)
 
     @cached_property
     def a(self) -> SmemPlacement:
@@ -239,6 +239,7 @@ def _launch(case: LayoutCase, coded: CodedPass, idesc: int) -> LaunchPlan:
             Input(np.asarray(raw_codes(coded.a, case.a_type))),
             Input(np.asarray(raw_codes(coded.b, case.b_type))),
             *(Output(f"dump_{index}", readback.dump_shape) for index, readback in enumerate(case.readbacks)),
+            *([Input(np.zeros(1, np.uint32))] if len(case.readbacks) == 2 else []),  # no third dump
             case.a.struct(0),
             case.b.struct(b_smem),
             np.uint32(idesc),
@@ -263,7 +264,7 @@ def judge(case: LayoutCase, passes: Sequence[CodedPass], outputs: Sequence[Outpu
     observed = observe(case, passes, words[0])
     recovered = _recover(case, observed)
     checks = list(_checks(case, observed, words, recovered.name))
-    readbacks = [(str(readback), read) for readback, read in zip(case.readbacks, words, strict=True)]
+    readbacks = list(zip(case.readbacks, words, strict=True))
     failed = any(check.verdict == "fail" for check in checks)
     return Judgement(
         checks=checks,
@@ -329,9 +330,15 @@ def _recover(case: LayoutCase, observed: Observation) -> RecoveredLayout:
 
 
 def _checks(case: LayoutCase, observed: Observation, words: Sequence[Words], recovered: str) -> Iterator[Check]:
-    first, second = case.readbacks
-    differs = (words[0] != words[1]).any(axis=0)
-    yield passed("readback", not differs.any(), f"{first} and {second} agree",
+    first, *others = (str(readback) for readback in case.readbacks)
+    differs = np.any(
+        [
+            (words[0] & readback.mask != read).any(axis=0)
+            for readback, read in zip(case.readbacks[1:], words[1:], strict=True)
+        ],
+        axis=0,
+    )
+    yield passed("readback", not differs.any(), f"{', '.join([first, *others[:-1]])} and {others[-1]} agree",
                  "agree" if not differs.any() else f"{int(differs.sum())} cells differ",
                  place(differs))  # fmt: skip
     if case.map is None:
