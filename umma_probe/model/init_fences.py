@@ -4,7 +4,7 @@
 In between belongs ``fence.mbarrier_init`` of the thread that initialised (PTX ISA, "membar, fence":
 ``.op_restrict``), or ``fence.proxy.async`` (CUDA C++ Programming Guide, "Using TMA to transfer multi-dimensional
 arrays": "make initialized barrier visible in async proxy"). Kernels of Triton have neither and work, so a missing one
-is for review; once for each instruction that signals.
+is for review, once for a launch.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class InitFences:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._pending: dict[int, dict[MBarrier, int]] = {}
+        self._said = False
 
     def initialised(self, barrier: MBarrier, thread: int) -> None:
         """``mbarrier.init``."""
@@ -47,9 +48,9 @@ class InitFences:
     def signalled(self, barrier: MBarrier, what: str, thread: int) -> None:
         """A copy of ``thread`` completes bytes on a barrier."""
         who = self._pending.get(barrier.slot, {}).get(barrier)
-        if who is None:
+        if who is None or self._said:
             return
-        self.fence_proxy(barrier.slot)
+        self._said = True
         self._launch.review(
             "missing-mbarrier-init-fence",
             f"{what} signals {barrier.name} through the async proxy; {self._launch.thread_name(who)} initialised it, "
