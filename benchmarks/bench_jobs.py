@@ -61,10 +61,11 @@ def main() -> None:
     print(f"{'grid':34}{'CTAs':>6}{'s':>9}" + "".join(f"{f'{jobs} processes':>14}" for jobs in JOBS))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        pair = Gemm(mma_m=256, cta_group=2, k=3072)
+        gemms = ((Gemm(), (2, 2)), (Gemm(), (8, 8)), (Gemm(k=3072), (2, 2)), (Gemm(k=3072), (4, 4)), (pair, (4, 4)))
         cases = [
-            (f"GEMM, tiles of {gemm.name}", gemm.write(folder / str(n), tiles), tiles[0] * tiles[1])
-            for gemm in (Gemm(), Gemm(mma_m=256, cta_group=2))
-            for n, tiles in enumerate(((2, 2), (4, 4), (8, 8)))
+            (f"GEMM {gemm.name}", gemm.write(folder / str(n), tiles), tiles[0] * tiles[1])
+            for n, (gemm, tiles) in enumerate(gemms)
         ]
         cases += [("arithmetic, 128 threads", arithmetic(folder, ctas), ctas) for ctas in (4, 64)]
         for label, case, ctas in cases:

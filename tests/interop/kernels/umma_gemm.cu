@@ -130,7 +130,8 @@ umma_gemm(const __grid_constant__ TensorMap a_map, const __grid_constant__ Tenso
   meet();
   const u32 tmem = slot;
 
-  for (u32 block = 0; block < k / BLOCK_K; ++block) {
+  // where K ends within a block, TMA fills the rest with zero
+  for (u32 block = 0; block < (k + BLOCK_K - 1) / BLOCK_K; ++block) {
     if (threadIdx.x == 0) {
       mbarrier_arrive_expect_tx(shared_address(&full), (A_SOURCE == SHARED ? A_BYTES : 0) + B_BYTES);
       if (A_SOURCE == SHARED) load(a_smem, a_map, block, a_row, shared_address(&full), false);
