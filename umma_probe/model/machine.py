@@ -12,6 +12,7 @@ import numpy as np
 from umma_probe.errors import ConfigError, NotModelled, unknown_name
 from umma_probe.model import ops
 from umma_probe.model.async_engine import Policy
+from umma_probe.model.calls import function_variables
 from umma_probe.model.launch import Launch, LaunchConfig
 from umma_probe.model.memory import GlobalMemory
 from umma_probe.model.parallel import run_launch
@@ -85,7 +86,7 @@ class Machine:
         """
         tree = _parsed(text, file)
         declarations = [v for v in tree.items if isinstance(v, nodes.VarDecl) and v.space in ("global", "const")]
-        variables: dict[str, Variable] = {}
+        variables = function_variables(tree)
         for declaration in declarations:
             size, align = size_and_alignment(declaration)
             allocation = self.memory.allocate(size, declaration.name, max(align, 16))
@@ -152,7 +153,9 @@ def _initial_bytes(declaration: nodes.VarDecl, variables: dict[str, Variable]) -
                 word = bits if width == type_.bits else struct.unpack("<I", struct.pack("<f", _double(bits)))[0]
             case nodes.SymbolInit(symbol, _, offset):
                 if symbol not in variables:
-                    raise NotModelled(f"initialiser of {declaration.name} names {symbol}, which is no global variable")
+                    raise NotModelled(
+                        f"initialiser of {declaration.name} names {symbol}, which is no global variable and no function"
+                    )
                 word = variables[symbol].address + offset
         data[index * step : (index + 1) * step] = (word & ((1 << type_.bits) - 1)).to_bytes(step, "little")
     return np.frombuffer(bytes(data), np.uint8)

@@ -1,8 +1,8 @@
 """A kernel decoded once: steps, straight runs between control points, reconvergence, variables.
 
 Program counters are step numbers. The entry's steps come first, then those of every ``.func`` that it reaches; each
-function has its own names (``function::name``), so one flat register file serves the whole call tree. Recursion and
-indirect calls are not modelled.
+function has its own names (``function::name``), so one flat register file serves the whole call graph. Of functions
+that recur, ``call_frames`` keeps the activations apart.
 """
 
 from __future__ import annotations
@@ -29,6 +29,28 @@ class ParameterCopy:
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionFrame:
+    """What each activation of a recursive function has of its own."""
+
+    registers: tuple[str, ...]
+    start: int
+    """Where its variables lie in local memory, of which each activation has a copy."""
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallTarget:
+    """One function that a call may reach."""
+
+    function: str
+    pc: int
+    copies_in: tuple[ParameterCopy, ...]
+    copies_out: tuple[ParameterCopy, ...]
+    frame: FunctionFrame | None
+    """None where no thread can have two activations."""
+
+
 @dataclass
 class Step:
     """One decoded instruction."""
@@ -43,9 +65,9 @@ class Step:
     targets: tuple[int, ...] = ()
     """Branch targets, or the entry of a called function."""
     selector: int = -1
-    """The index slot of ``brx.idx``."""
-    copies_in: tuple[ParameterCopy, ...] = ()
-    copies_out: tuple[ParameterCopy, ...] = ()
+    """The slot of the index of ``brx.idx``, or of the address of an indirect ``call``."""
+    callees: dict[int, CallTarget] = field(default_factory=dict)
+    """Of a call: function address to function; of a direct one, a single entry."""
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     """Register names."""

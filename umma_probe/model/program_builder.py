@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from umma_probe.errors import NotModelled, PtxSyntaxError, UmmaProbeError, Where
 from umma_probe.model.awaiting import await_loads
+from umma_probe.model.calls import call_graph, call_lists, callee_operand, is_indirect
 from umma_probe.model.control_flow import immediate_post_dominators
 from umma_probe.model.decode import Control, Executor, Operation, find_operation
 from umma_probe.model.intrinsics import intrinsic
 from umma_probe.model.operands import Operands, SlotTable
-from umma_probe.model.program import ParameterCopy, Program, Step
+from umma_probe.model.program import CallTarget, FunctionFrame, ParameterCopy, Program, Step
 from umma_probe.model.special_registers import SPECIAL_REGISTERS
 from umma_probe.model.tcgen05_rules import check_one_cta_group
 from umma_probe.model.values import TYPES, ptx_type
-from umma_probe.model.variables import Variable, VariableLayout, parameter_size
+from umma_probe.model.variables import Variable, VariableLayout, align_up, parameter_size
 from umma_probe.ptx import nodes
-from umma_probe.ptx.scopes import FlatFunction, resolve
+from umma_probe.ptx.scopes import FlatFunction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,9 @@ class ProgramBuilder:
         :raises PtxSyntaxError: names or operands are wrong.
         :raises NotModelled: an instruction, modifier or special register is not known; the message lists all.
         """
-        functions = self._reachable(entry)
+        self.graph = call_graph(self.module, entry)
+        functions = self.graph.functions
+        recursive = self.graph.recursive()
         shared = [v for v in self.module.items if isinstance(v, nodes.VarDecl) and v.space == "shared"]
         layout = VariableLayout.build(functions, self.module_variables, shared)
         scopes = _place(functions)
@@ -71,6 +74,9 @@ class ProgramBuilder:
         table = SlotTable(registers, frozenset(layout.variables), frozenset(SPECIAL_REGISTERS))
         self.table, self.layout, self.spaces = table, layout, layout.spaces
         self.scopes = {scope.function.name: scope for scope in scopes}
+        self.frames = {name: self._frame(self.scopes[name]) for name in recursive}
+        if recursive:
+            layout.add_stack()
         steps, problems = self._decode_all(scopes)
         if problems:
             raise combined(problems)
@@ -103,28 +109,12 @@ class ProgramBuilder:
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         return Where(self.file, line, instruction.pos.column, text)
 
-    # ------------------------------------------------------------------ call tree
-    def _reachable(self, entry: str) -> list[FlatFunction]:
-        order: dict[str, FlatFunction] = {}
-        path: list[str] = []
-
-        def visit(name: str) -> None:
-            if name in path:
-                raise NotModelled(f"recursive call of {name}", hint="the model flattens the call tree")
-            node = self.module.function(name)
-            if name in order or node is None or node.body is None:
-                return
-            path.append(name)
-            order[name] = flat = resolve(node, self.module)
-            for instruction in flat.instructions:
-                if instruction.opcode == "call":
-                    visit(callee_name(instruction))
-            path.pop()
-
-        visit(entry)
-        if entry not in order:
-            raise PtxSyntaxError(f"kernel {entry} has no body")
-        return list(order.values())
+    def _frame(self, scope: FunctionScope) -> FunctionFrame:
+        """What an activation of a recursive function has of its own."""
+        registers = tuple(scope.qualified[name] for name in scope.function.registers)
+        start, end = self.layout.local_range(scope.function.name)
+        start -= start % 16
+        return FunctionFrame(registers, start, align_up(end - start, 16))
 
     # ------------------------------------------------------------------ one instruction
     def _decode(self, instruction: nodes.Instruction, pc: int, scope: FunctionScope) -> Step:
@@ -172,18 +162,35 @@ class ProgramBuilder:
         return step
 
     def _bind_call(self, step: Step, instruction: nodes.Instruction, scope: FunctionScope, operands: Operands) -> None:
-        name = callee_name(instruction)
-        results, arguments = _call_lists(instruction)
+        results, arguments = call_lists(instruction)
         results = [scope.qualified.get(r, r) for r in results]
         arguments = [scope.qualified.get(a, a) for a in arguments]
-        callee = self.scopes.get(name)
-        if callee is None:
+        callee = callee_operand(instruction)
+        names: tuple[str, ...] = (callee.text,)
+        if is_indirect(instruction, scope.function):
+            step.selector = operands.source(callee, TYPES["u64"])
+            names = self._indirect_callees(instruction, scope)
+        elif callee.text not in self.scopes:
             step.control = Control.STRAIGHT
-            step.execute = intrinsic(name, results, arguments, self.layout)
+            step.execute = intrinsic(callee.text, results, arguments, self.layout)
             return
-        step.targets = (callee.base,)
-        step.copies_in = self._copies(arguments, callee, callee.function.params, inward=True)
-        step.copies_out = self._copies(results, callee, callee.function.results, inward=False)
+        for name in names:
+            target = self.scopes[name]
+            step.callees[self.layout.variables[name].address] = CallTarget(
+                name, target.base,
+                self._copies(arguments, target, target.function.params, inward=True),
+                self._copies(results, target, target.function.results, inward=False),
+                self.frames.get(name),
+            )  # fmt: skip
+        step.targets = tuple(target.pc for target in step.callees.values())
+
+    def _indirect_callees(self, instruction: nodes.Instruction, scope: FunctionScope) -> tuple[str, ...]:
+        last = instruction.operands[-1]
+        if not isinstance(last, nodes.Name) or last.text not in scope.function.prototypes:
+            raise PtxSyntaxError(f"{instruction.text}: an indirect call without .callprototype or .calltargets")
+        calls = self.graph.callees[scope.function.name]
+        index = next(at for at, known in enumerate(scope.function.instructions) if known is instruction)
+        return calls[index]
 
     def _copies(
         self, names: list[str], callee: FunctionScope, formals: Sequence[nodes.Param], *, inward: bool
@@ -251,7 +258,9 @@ def _aborts(step: Step) -> bool:
     """Whether the kernel ends here with an error."""
     instruction = step.instruction
     fails = instruction.opcode == "trap" or (
-        instruction.opcode == "call" and step.control is Control.STRAIGHT and callee_name(instruction) == "__assertfail"
+        instruction.opcode == "call"
+        and step.control is Control.STRAIGHT
+        and callee_operand(instruction).text == "__assertfail"
     )
     return fails and step.guard is None
 
@@ -292,32 +301,6 @@ def _unreachable(f: Frame) -> None:
 def register_bits(type_name: str) -> int:
     """The width of a register of that declared type."""
     return ptx_type(type_name).bits
-
-
-def callee_name(instruction: nodes.Instruction) -> str:
-    """The function that a ``call`` names.
-
-    :raises NotModelled: the call is indirect.
-    """
-    for operand in instruction.operands:
-        if isinstance(operand, nodes.Name):
-            if operand.text.startswith("%"):
-                raise NotModelled(f"indirect call through {operand.text}")
-            return operand.text
-    raise PtxSyntaxError("call: no function is named")
-
-
-def _call_lists(instruction: nodes.Instruction) -> tuple[list[str], list[str]]:
-    """(result names, argument names) of a call."""
-    before: list[str] = []
-    after: list[str] = []
-    current = before
-    for operand in instruction.operands:
-        if isinstance(operand, nodes.Group):
-            current.extend(item.text for item in operand.items if isinstance(item, nodes.Name))
-        else:
-            current = after
-    return before, after
 
 
 def _label_pc(operand: nodes.Operand, scope: FunctionScope, instruction: nodes.Instruction) -> int:

@@ -20,16 +20,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.errors import Deadlock, UmmaProbeError, UndefinedBehavior, Where
+from umma_probe.errors import Deadlock, DeviceError, UmmaProbeError, UndefinedBehavior, Where
+from umma_probe.model.call_frames import CallFrames
 from umma_probe.model.decode import Control
 from umma_probe.model.frame import Frame
 from umma_probe.model.spin_watch import SpinWatch
-from umma_probe.model.strands import FULL_WARP, CallRecord, Cohort, Strand, Token, as_selection, mask_of
+from umma_probe.model.strands import FULL_WARP, Cohort, Strand, Token, as_selection, mask_of
 from umma_probe.model.waits import Resume, Wait
 
 if TYPE_CHECKING:
     from umma_probe.model.launch import Launch
-    from umma_probe.model.program import Run, Step
+    from umma_probe.model.program import CallTarget, Run, Step
     from umma_probe.model.values import Array
 
 IDLE_TURNS_BEFORE_HANG = 1_000_000
@@ -52,6 +53,7 @@ class Scheduler:
         self._random = random.Random(launch.engine.policy.seed) if launch.engine.random else None
         self._turn_floor = 0
         self._watch = SpinWatch(launch)
+        self._frames = CallFrames(launch)
         self._rounds = 0
         self._round_progress = launch.progress
         self._suspected: Deadlock | None = None
@@ -84,7 +86,7 @@ class Scheduler:
         ready.append(strand)
 
     def _arrive(self, strand: Strand) -> Strand | None:
-        while strand.stack and strand.stack[-1].pc == strand.pc:
+        while strand.stack and strand.stack[-1].pc == strand.pc and strand.stack[-1].depth == len(strand.calls):
             token = strand.stack[-1]
             token.arrived |= strand.lanes
             if token.arrived != token.pending:
@@ -307,7 +309,7 @@ class Scheduler:
         """The next program counter if all strands go there together; None if they were placed one by one."""
         opcode = step.instruction.opcode
         self.launch.pc = step.pc
-        if step.selector >= 0:
+        if opcode == "brx":
             self._indexed_branch(cohort, step)
             return None
         if step.guard is not None:
@@ -359,9 +361,7 @@ class Scheduler:
 
     def _split(self, strand: Strand, taken: Array, target: int, other: int, join: int | None) -> None:
         """Part a strand; both parts meet again at ``join``."""
-        stack = strand.stack
-        if join is not None and not (stack and stack[-1].pc == join):
-            stack = (*stack, Token(join, strand.lanes, stack))
+        stack = _joining_at(strand, join)
         lanes = mask_of(strand.threads[taken] & 31)
         rest = strand.lanes & ~lanes
         backward = target <= strand.pc
@@ -394,28 +394,62 @@ class Scheduler:
             self._go(strand, step.targets[int(part[0])])
 
     def _split_off(self, strand: Strand, taken: Array, target: int, join: int | None) -> None:
-        stack = strand.stack
-        if join is not None and not (stack and stack[-1].pc == join):
-            stack = (*stack, Token(join, strand.lanes, stack))
+        stack = _joining_at(strand, join)
         lanes = mask_of(strand.threads[taken] & 31)
         strand.stack = stack
         rest = strand.lanes & ~lanes
         self._place(Strand(strand.warp, lanes, target, stack, strand.calls, strand.turn))
         strand.set_lanes(rest)
 
-    def _call(self, cohort: Cohort, step: Step) -> int:
-        self.launch.copy_local(self.frame, step.copies_in)
-        record = CallRecord(step.pc + 1, step.copies_out)
+    def _call(self, cohort: Cohort, step: Step) -> int | None:
+        if step.selector < 0:
+            (target,) = step.callees.values()
+            return self._enter_function(cohort.strands, step, target)
         for strand in cohort.strands:
-            strand.calls = (*strand.calls, record)
-        return step.targets[0]
+            strand.pc = step.pc
+            self._call_through(strand, step)
+        return None
+
+    def _enter_function(self, strands: list[Strand], step: Step, target: CallTarget) -> int:
+        """The running threads, those of ``strands``, call; where they go on."""
+        calls = strands[0].calls
+        try:
+            record = self._frames.enter(self.frame, calls, target, step.pc + 1)
+        except UmmaProbeError as error:
+            raise self._located(error, step.pc) from error.__cause__
+        for strand in strands:
+            strand.calls = (*calls, record)
+        return target.pc
+
+    def _call_through(self, strand: Strand, step: Step) -> None:
+        """An indirect call: lanes with different functions part, and meet again behind it."""
+        self.frame.select(strand.sel)
+        addresses = self.frame.regs[step.selector][strand.sel].astype(np.int64)
+        parts = np.unique(addresses).tolist()
+        for address in parts:
+            if address not in step.callees:
+                names = ", ".join(target.function for target in step.callees.values()) or "none in this module"
+                raise self._located(
+                    DeviceError(
+                        f"{step.instruction.text}: the address is {address:#x}, no function with this prototype",
+                        hint=f"functions with it: {names}",
+                    ),
+                    step.pc,
+                )
+        stack = strand.stack if len(parts) == 1 else _joining_at(strand, step.pc + 1)
+        for address in parts:
+            lanes = mask_of(strand.threads[addresses == address] & 31)
+            part = Strand(strand.warp, lanes, step.pc, stack, strand.calls, strand.turn)
+            self.frame.select(part.sel)
+            part.pc = self._enter_function([part], step, step.callees[address])
+            self._place(part)
 
     def _return(self, cohort: Cohort) -> int:
-        record = cohort.strands[0].calls[-1]
-        self.launch.copy_local(self.frame, record.copies_out)
+        calls = cohort.strands[0].calls
+        self._frames.leave(self.frame, calls)
         for strand in cohort.strands:
-            strand.calls = strand.calls[:-1]
-        return record.return_pc
+            strand.calls = calls[:-1]
+        return calls[-1].return_pc
 
     def _exit(self, strand: Strand) -> None:
         """The strand's lanes end; whoever only waited for them goes on."""
@@ -460,6 +494,14 @@ class Scheduler:
     def _who(self, strand: Strand) -> str:
         name = self.launch.warp_name(strand.warp)
         return name if strand.lanes == 0xFFFFFFFF else f"{name} lanes {strand.lanes:#010x}"
+
+
+def _joining_at(strand: Strand, join: int | None) -> tuple[Token, ...]:
+    """The tokens of the parts of a strand that meet again at ``join``."""
+    stack, depth = strand.stack, len(strand.calls)
+    if join is None or (stack and stack[-1].pc == join and stack[-1].depth == depth):
+        return stack
+    return (*stack, Token(join, strand.lanes, stack, depth))
 
 
 def _few(names: list[str]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.program import ParameterCopy
+    from umma_probe.model.program import CallTarget
     from umma_probe.model.values import Array
 
 FULL_WARP = 0xFFFF_FFFF
@@ -30,15 +30,21 @@ class Token:
     pc: int
     pending: int
     outer: tuple[Token, ...]
+    depth: int = 0
+    """Calls that the lanes are in: the same place in another activation is another place."""
     arrived: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """Where a call returns to, and the results to copy then."""
+    """Where a call returns to, what was called, and its place on the stack."""
 
     return_pc: int
-    copies_out: tuple[ParameterCopy, ...]
+    target: CallTarget
+    shift: int = 0
+    """From the static place of the callee's variables to that of this activation."""
+    top: int = 0
+    """Bytes of the stack that are in use."""
 
 
 @dataclass(eq=False, slots=True)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from umma_probe.ptx.scopes import FlatFunction
 
 SHARED_BASE = 1024
+STACK_BYTES = 16 * 1024
+"""Local memory a thread for the frames of recursive functions; there only if a kernel has such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class VariableLayout:
     dynamic_names: list[str] = field(default_factory=list)
     local_bytes: int = 0
     param_bytes: int = 0
+    stack_offset: int = 0
+    """Where the stack begins in the thread's local memory, if there is one."""
 
     @property
     def spaces(self) -> dict[str, str]:
@@ -78,6 +82,18 @@ class VariableLayout:
         for name in layout.dynamic_names:
             layout.variables[name] = Variable("shared", layout.dynamic_shared_offset, 0)
         return layout
+
+    def add_stack(self) -> None:
+        """Room for the frames of recursive functions behind the variables."""
+        self.stack_offset = align_up(self.local_bytes, 16)
+        self.local_bytes = self.stack_offset + STACK_BYTES
+
+    def local_range(self, function: str) -> tuple[int, int]:
+        """Start and end of what a function that is no kernel has in local memory."""
+        places = [v for name, v in self.variables.items() if name.startswith(f"{function}::") and v.space == "local"]
+        if not places:
+            return 0, 0
+        return min(v.address for v in places), max(v.address + v.size_bytes for v in places)
 
     def _add_shared(self, name: str, declaration: nodes.VarDecl) -> None:
         size, align = size_and_alignment(declaration)
