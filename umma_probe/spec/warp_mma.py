@@ -1,7 +1,8 @@
 """``mma.sync``: the shapes of one warp's product, and which types each takes.
 
-From "Warp-level Matrix Instructions: mma" of the PTX ISA. What is not here is sparse, 4-bit, 1-bit or double precision,
-or belongs to one target (``.kind::`` forms): the model lacks these.
+From "Warp-level Matrix Instructions: mma" of the PTX ISA. What is not here is sparse, 4-bit or 1-bit, or belongs to one
+target (``.kind::`` forms): the model lacks these. C and D have one type: the assembler refuses an f32 D of an f16 C and
+the reverse in these shapes (ptxas 13.0, ``reports/fidelity-sm90-h200.json``).
 """
 
 from __future__ import annotations
@@ -36,12 +37,17 @@ class WarpMma:
     @property
     def element_bits(self) -> int:
         """Of A and B in registers."""
-        return {"f16": 16, "bf16": 16, "tf32": 32}.get(self.operands[0], 8)
+        return {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64}.get(self.operands[0], 8)
+
+    @property
+    def register_bits(self) -> int:
+        """Of one register of a fragment."""
+        return max(32, self.element_bits)
 
     @property
     def kind(self) -> str:
         """The name of its arithmetic."""
-        return {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4"}.get(self.operands[0], "i8")
+        return {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "f64": "f64"}.get(self.operands[0], "i8")
 
 
 _BYTES = ("s8", "u8")
@@ -60,6 +66,10 @@ WARP_MMAS = (
     WarpMma(8, 8, 16, _BYTES, ("s32",), mixed=True),
     WarpMma(16, 8, 16, _BYTES, ("s32",), mixed=True),
     WarpMma(16, 8, 32, _BYTES, ("s32",), mixed=True),
+    WarpMma(8, 8, 4, ("f64",), ("f64",)),
+    WarpMma(16, 8, 4, ("f64",), ("f64",)),
+    WarpMma(16, 8, 8, ("f64",), ("f64",)),
+    WarpMma(16, 8, 16, ("f64",), ("f64",)),
 )
 
 

@@ -1,8 +1,9 @@
 """Approximate functions: ``ex2 lg2 sin cos tanh rsqrt`` and the ``.approx`` and ``.full`` forms of ``div rcp sqrt``.
 
-The documents bound the error and fix the special cases; they do not give the bits. The model gives the true result
-rounded to nearest, so it may differ from silicon within the bound named at each operation. ``.ftz`` and special cases
-are exact. Without ``.ftz`` subnormals are supported (PTX ISA, "Floating Point Instructions").
+The documents bound the error and fix the special cases; they do not give the bits. Most forms are the function unit of
+``model/arith/mufu.py``, or one use of it between multiplications by powers of two, as the assembler writes them out
+(ptxas 13.0, the same for sm_90a and sm_100a); these are the H200's bits. For ``tanh`` and f64 the model gives
+the true result rounded to nearest, so it may differ from silicon within the bound named at the operation.
 """
 
 from __future__ import annotations
@@ -12,24 +13,33 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from umma_probe.model.arith import mufu
 from umma_probe.model.decode import alu
 from umma_probe.model.ops.half import F16, lanewise
-from umma_probe.model.rounding import F32Core, f32_function
-from umma_probe.spec.sources import documented
+from umma_probe.model.rounding import F32Core, canonical, f32_function, flush
+from umma_probe.spec.sources import Evidence, Ref, assumed, documented
 
 if TYPE_CHECKING:
     from umma_probe.model.values import Array, PtxType
 
 Function: TypeAlias = "Callable[..., Any]"
 
-FUNCTIONS = tuple(
+_DOCUMENTED = tuple(
     documented(f"Floating Point Instructions: {name}")
     for name in ("div", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh")
 )
+UNIT = (
+    Ref("silicon-h200", "function_unit.json", Evidence.MEASURED, "every result of whole binades, bit for bit"),
+    assumed("function unit of sm_100a", "its tables are those of sm_90; any binade of results would settle it"),
+)
+FUNCTIONS = (*_DOCUMENTED, *UNIT)
 HALF_FUNCTIONS = (
     documented("Half Precision Floating Point Instructions: tanh"),
     documented("Half Precision Floating Point Instructions: ex2"),
 )
+_TINY, _HUGE = np.float32(2.0**-126), np.float32(2.0**126)
+_UP = np.float32(2.0**24)
+_ONE = np.float32(1)
 
 
 def _wide(function: Function) -> Function:
@@ -37,50 +47,74 @@ def _wide(function: Function) -> Function:
     return lambda *values: function(*(v.astype(np.float64) for v in values)).astype(np.float32)
 
 
-_TURNS = np.float64(np.uint32(0x3E22F983).view(np.float32))
-"""1 / (2 pi) as f32."""
+def _unit(function: Callable[[Any], Any], a: Array) -> Array:
+    return function(a.view(np.uint32)).view(np.float32)  # type: ignore[no-any-return]
 
 
-def _of_turns(function: Function) -> Function:
-    """A function of the angle as silicon reduces it: in turns, the f32 product with 1 / (2 pi) cut off toward zero.
+# ---------------------------------------------------------------------- the full range: scaled into that of the unit
+def _ex2(a: Array) -> Array:
+    low = a < -126
+    half = _unit(mufu.ex2, np.where(low, a * np.float32(0.5), a))
+    return np.where(low, half * half, half)
 
-    So large angles differ from the true function by more than the bound; an H200 gives these results to within 2^-21.5
-    of 1 for every f32 (``reports/fidelity-sm90-h200.json``).
-    """
 
+def _lg2(a: Array) -> Array:
+    low = np.abs(a) < _TINY
+    result = _unit(mufu.lg2, np.where(low, a * _UP, a))
+    return np.where(low, result - np.float32(24), result)
+
+
+def _root(function: Callable[[Any], Any], back: float) -> Function:
     def apply(a: Array) -> Array:
-        product = a * _TURNS  # exact: 24 by 24 bits
-        turns = product.astype(np.float32).astype(np.float64)
-        beyond = np.abs(turns) > np.abs(product)
-        turns = np.where(beyond, np.nextafter(turns.astype(np.float32), np.float32(0)).astype(np.float64), turns)
-        return np.asarray(function(2 * np.pi * np.fmod(turns, 1.0)))
+        low = np.abs(a) < _TINY
+        result = _unit(function, np.where(low, a * _UP, a))
+        return np.where(low, result * np.float32(back), result)
 
     return apply
 
 
-def _reciprocal_root(a: Array) -> Array:
-    return 1.0 / np.sqrt(a)
+def _rcp(a: Array) -> Array:
+    magnitude = np.abs(a)
+    scale = np.where(magnitude > _HUGE, np.float32(0.25), np.where(magnitude < _TINY, _UP, _ONE))
+    return scale * _unit(mufu.rcp, a * scale)
 
 
-_UNARY: dict[str, tuple[Function, str]] = {
-    "ex2": (np.exp2, "2 ulp over the full range"),
-    "lg2": (np.log2, "2^-22 absolute or relative"),
-    "sin": (_of_turns(np.sin), "2^-20.5 absolute within -pi..pi"),
-    "cos": (_of_turns(np.cos), "2^-20.5 absolute within -pi..pi"),
-    "rsqrt": (_reciprocal_root, "2^-22.9 relative"),
-    "rcp": (np.reciprocal, "1 ulp"),
-    "sqrt": (np.sqrt, "2^-23 relative"),
+_TURNS = np.float64(np.uint32(0x3E22F983).view(np.float32))
+"""1 / (2 pi) as f32."""
+
+
+def _of_turns(function: Callable[[Any], Any]) -> Function:
+    """A function of the angle in turns: the f32 product with 1 / (2 pi), cut off toward zero."""
+
+    def apply(a: Array) -> Array:
+        product = a * _TURNS  # exact: 24 by 24 bits
+        turns = product.astype(np.float32)
+        beyond = np.abs(turns.astype(np.float64)) > np.abs(product)
+        return _unit(function, np.where(beyond, np.nextafter(turns, np.float32(0)), turns))
+
+    return apply
+
+
+_UNARY: dict[str, tuple[Function, Function]] = {
+    "ex2": (lambda a: _unit(mufu.ex2, a), _ex2),
+    "lg2": (lambda a: _unit(mufu.lg2, a), _lg2),
+    "sin": (_of_turns(mufu.sin), _of_turns(mufu.sin)),
+    "cos": (_of_turns(mufu.cos), _of_turns(mufu.cos)),
+    "rsqrt": (lambda a: _unit(mufu.rsqrt, a), _root(mufu.rsqrt, 2.0**12)),
+    "rcp": (lambda a: _unit(mufu.rcp, a), _rcp),
+    "sqrt": (lambda a: _unit(mufu.sqrt, a), _root(mufu.sqrt, 2.0**-12)),
 }
+"""With ``.ftz``, and without."""
 
 
-def _register_unary(opcode: str, function: Function, bound: str) -> None:
-    @alu(f"{opcode}.approx.{{ftz?}}.f32", operands="f32 f32", refs=FUNCTIONS, approximate=bound)
+def _register_unary(opcode: str, flushing: Function, full: Function) -> None:
+    @alu(f"{opcode}.approx.{{ftz?}}.f32", operands="f32 f32", refs=FUNCTIONS)
     def single(ftz: bool) -> Function:
-        return f32_function(F32Core(_wide(function)), ftz=ftz)
+        return flushing if ftz else full
 
 
-for _opcode, (_function, _bound) in _UNARY.items():
-    _register_unary(_opcode, _function, _bound)
+for _opcode, _functions in _UNARY.items():
+    _register_unary(_opcode, *_functions)
 
 
 @alu("tanh.approx.f32", operands="f32 f32", refs=FUNCTIONS, approximate="2^-11 relative")
@@ -96,28 +130,38 @@ def tanh_half(type: PtxType) -> Function:
     return lanewise(type, np.tanh)
 
 
-@alu("ex2.approx.{type}", operands="type type", type=F16, refs=HALF_FUNCTIONS, approximate="2^-9.9 relative")
+@alu("ex2.approx.{type}", operands="type type", type=F16, refs=(*HALF_FUNCTIONS, *UNIT))
 def ex2_f16(type: PtxType) -> Function:
-    """2^a; subnormals are supported."""
-    return lanewise(type, np.exp2)
+    """2^a: the unit's result cut off to f16; subnormals are supported, 2^16 and above is Inf."""
+    return lanewise(type, _cut_to_f16)
 
 
-@alu("ex2.approx.ftz.{type}", operands="type type", type="bf16 bf16x2", refs=HALF_FUNCTIONS,
-     approximate="2^-7 relative")  # fmt: skip
+def _cut_to_f16(a: Array) -> Array:
+    result = _unit(mufu.ex2, a.astype(np.float32))
+    near = result.astype(np.float16)
+    cut = np.where(near > result, np.nextafter(near, np.float16(0)), near)
+    return np.where(result >= 2.0**16, np.float16(np.inf), cut).astype(np.float64)
+
+
+@alu("ex2.approx.ftz.{type}", operands="type type", type="bf16 bf16x2", refs=(*HALF_FUNCTIONS, *UNIT))
 def ex2_bf16(type: PtxType) -> Function:
-    """2^a; subnormal inputs and results are flushed."""
-    # bf16 has the exponents of f32, so its subnormals are those of f32
-    return lanewise(type, lambda a: _flush_bf16(np.exp2(_flush_bf16(a))))
+    """2^a: the upper half of the unit's result; subnormal inputs and results are flushed."""
+    return lanewise(type, _cut_to_bf16)
 
 
-def _flush_bf16(values: Array) -> Array:
-    return values * (np.abs(values) >= 2.0**-126)
+def _cut_to_bf16(a: Array) -> Array:
+    words = mufu.ex2(a.astype(np.float32).view(np.uint32)) & np.uint32(0xFFFF0000)
+    return words.view(np.float32).astype(np.float64)
 
 
 @alu("rcp.approx.ftz.f64", operands="f64 f64", refs=FUNCTIONS, approximate="the upper 32 bits of the result, 2^-20")
 def rcp_f64() -> Function:
     """1 / a from the upper word of a; the lower word of the result is 0."""
     return _upper_f64(np.reciprocal)
+
+
+def _reciprocal_root(a: Array) -> Array:
+    return 1.0 / np.sqrt(a)
 
 
 @alu("rsqrt.approx.{ftz?}.f64", operands="f64 f64", refs=FUNCTIONS, approximate="the upper 32 bits of the result")
@@ -148,26 +192,35 @@ def _flush_f64(values: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- division
-def _divide_approximately(a: Array, b: Array) -> Any:
-    """a * (1 / b): for 2^126 < |b| < 2^128 the reciprocal is 0, so the result is 0, or NaN for an infinite a."""
-    magnitude = np.abs(b)
-    huge = (magnitude > 2.0**126) & np.isfinite(b)
-    if not huge.any():
-        return _divide(a, b)
-    zero = np.copysign(0.0, b)
-    return np.where(huge, (a * zero).astype(np.float32), _divide(a, b))
+def _divide(*, whole_range: bool, ftz: bool) -> Function:
+    """a times the unit's reciprocal of b, both scaled where b is at an end of the range.
+
+    :param whole_range: ``div.full``; without, a b above 2^126 has the reciprocal 0.
+    """
+
+    def apply(a: Array, b: Array) -> Array:
+        if ftz:
+            a, b = flush(a), flush(b)
+        magnitude = np.abs(b)
+        scale = np.where((magnitude < _TINY) & (not ftz), _UP, _ONE)
+        if whole_range:
+            scale = np.where(magnitude > _HUGE, np.float32(0.25), scale)
+            a, b = (flush(v * scale) if ftz else v * scale for v in (a, b))
+        elif not ftz:
+            a, b = a * scale, b * scale
+        result = canonical(a * _unit(mufu.rcp, b))
+        return flush(result) if ftz else result
+
+    return apply
 
 
-_divide = _wide(np.divide)
-
-
-@alu("div.approx.{ftz?}.f32", operands="f32 f32 f32", refs=FUNCTIONS, approximate="2 ulp for |b| within 2^-126..2^126")
+@alu("div.approx.{ftz?}.f32", operands="f32 f32 f32", refs=FUNCTIONS)
 def div_approx(ftz: bool) -> Function:
     """a times an approximate reciprocal of b."""
-    return f32_function(F32Core(_divide_approximately), ftz=ftz)
+    return _divide(whole_range=False, ftz=ftz)
 
 
-@alu("div.full.{ftz?}.f32", operands="f32 f32 f32", refs=FUNCTIONS, approximate="2 ulp over the full range")
+@alu("div.full.{ftz?}.f32", operands="f32 f32 f32", refs=FUNCTIONS)
 def div_full(ftz: bool) -> Function:
     """Division with scaled operands."""
-    return f32_function(F32Core(_divide), ftz=ftz)
+    return _divide(whole_range=True, ftz=ftz)

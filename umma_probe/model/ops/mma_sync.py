@@ -2,7 +2,7 @@
 
 Fragments: a register holds neighbours along K (A, B) or N (C, D). Lane 4g + t has, of each block of 8 rows and 16
 bytes along K, row g and the t-th four bytes; of C and D row g and the t-th pair of columns. Blocks count rows first.
-The sum is taken to be one fused sum like that of the warpgroup's and tcgen05's MMAs: their arithmetic, over this K.
+(f64: eight bytes of 32.) How the sum is made: ``model/arith/warp.py``.
 """
 
 from __future__ import annotations
@@ -12,32 +12,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import NotModelled, PtxSyntaxError
-from umma_probe.model.arith.mma import mma
+from umma_probe.model.arith.warp import chained_product, warp_product
 from umma_probe.model.decode import operation
 from umma_probe.model.ops.matrix_move import whole_warps
+from umma_probe.model.rounding import Rounding
 from umma_probe.model.values import TYPES
 from umma_probe.spec.sources import assumed
 from umma_probe.spec.warp_mma import REF, WARP_MMAS, WarpMma, warp_mma
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from umma_probe.model.decode import Executor
     from umma_probe.model.frame import Frame
     from umma_probe.model.operands import Operands
     from umma_probe.model.values import Array
 
 ARITHMETIC = assumed(
-    "mma.sync, floating point",
-    "the adder of the generation's larger MMAs over the instruction's K; words from silicon would settle it",
+    "mma.sync, floating point on sm_100a",
+    "the instructions are those of sm_90a, and so is the sum; words from a B200 would settle it",
 )
-B32 = TYPES["b32"]
 OPERAND_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
 ACCUMULATORS = ("f16", "f32", "s32")
+_SHAPES = tuple(dict.fromkeys(row.shape for row in WARP_MMAS if row.kind != "f64"))
+_DOUBLE_SHAPES = tuple(row.shape for row in WARP_MMAS if row.kind == "f64")
 
 
 @operation(
     "mma.sync.aligned.{shape}.row.col.{satfinite?}.{d}.{a}.{b}.{c}",
     refs=(REF, ARITHMETIC),
-    shape=tuple(dict.fromkeys(row.shape for row in WARP_MMAS)),
+    shape=_SHAPES,
     d=ACCUMULATORS,
     a=OPERAND_TYPES,
     b=OPERAND_TYPES,
@@ -45,54 +49,81 @@ ACCUMULATORS = ("f16", "f32", "s32")
 )
 def mma_sync(ops: Operands, shape: str, satfinite: bool, d: str, a: str, b: str, c: str) -> Executor:
     """``mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype d, a, b, c``."""
-    ops.expect_count(4)
     text = ops.instruction.text
     row = warp_mma(shape, a, b)
     if row is None:
         raise NotModelled(f"{text}: {shape} of {a} and {b}", ref=str(REF))
-    if d not in row.accumulators or c not in row.accumulators:
-        raise PtxSyntaxError(f"{text}: D is {d} and C is {c}, must be {' or '.join(row.accumulators)} for {a}")
+    if d not in row.accumulators or c != d:
+        raise PtxSyntaxError(f"{text}: D is {d} and C is {c}, must both be {' or '.join(row.accumulators)} for {a}")
     if satfinite and row.kind != "i8":
         raise PtxSyntaxError(f"{text}: .satfinite is for .s32 alone")
-    d_slots = ops.dst_vector(0, B32)
-    sources = [ops.src_vector(index, B32) for index in (1, 2, 3)]
-    wanted = (_accumulator_registers(row, d), row.m * row.k * row.element_bits // 1024,
-              row.n * row.k * row.element_bits // 1024, _accumulator_registers(row, c))  # fmt: skip
+
+    def product(f: Frame, a_words: Array, b_words: Array, c_words: Array) -> Array:
+        return warp_product(
+            row, _operand(a_words, row.m, row.element_bits), _operand(b_words, row.n, row.element_bits),
+            _elements(c_words, row, c), a_type=a, b_type=b, d_type=d, saturate=satfinite, arch=f.launch.arch.name,
+        )  # fmt: skip
+
+    return _executor(ops, row, d, product)
+
+
+@operation("mma.sync.aligned.{shape}.row.col.{rounding?}.f64.f64.f64.f64", refs=(REF,), shape=_DOUBLE_SHAPES,
+           rounding=Rounding)  # fmt: skip
+def mma_sync_f64(ops: Operands, shape: str, rounding: Rounding | None) -> Executor:
+    """``mma.sync.aligned.shape.row.col{.rnd}.f64.f64.f64.f64 d, a, b, c``."""
+    row = warp_mma(shape, "f64", "f64")
+    assert row is not None
+
+    def product(_: Frame, a_words: Array, b_words: Array, c_words: Array) -> Array:
+        a, b = (_operand(words, rows, 64).view(np.float64) for words, rows in ((a_words, row.m), (b_words, row.n)))
+        c = _elements(c_words, row, "f64").view(np.float64)
+        return chained_product(a, b, c, rounding or Rounding.RN).view(np.uint64)
+
+    return _executor(ops, row, "f64", product)
+
+
+def _executor(
+    ops: Operands, row: WarpMma, accumulator: str, product: Callable[[Frame, Array, Array, Array], Array]
+) -> Executor:
+    """Check the registers; then a warp at a time: fragments in, product, fragment out."""
+    ops.expect_count(4)
+    text = ops.instruction.text
+    register = TYPES[f"b{row.register_bits}"]
+    d_slots = ops.dst_vector(0, register)
+    sources = [ops.src_vector(index, register) for index in (1, 2, 3)]
+    lanes_bits = 32 * row.register_bits
+    of_c = row.m * row.n * TYPES[accumulator].bits // lanes_bits
+    wanted = (
+        of_c,
+        row.m * row.k * row.element_bits // lanes_bits,
+        row.n * row.k * row.element_bits // lanes_bits,
+        of_c,
+    )
     for name, registers, count in zip("DABC", (d_slots, *sources), wanted, strict=True):
         if len(registers) != count:
             raise PtxSyntaxError(f"{text}: {name} has {len(registers)} registers, must have {count}")
 
     def run(f: Frame) -> None:
         warps = whole_warps(f, text)
-        a_words, b_words, c_words = (
-            np.stack([f.regs[slot][f.sel].reshape(warps, 32) for slot in slots], axis=1) for slots in sources
-        )
+        fragments = [np.stack([f.regs[slot][f.sel].reshape(warps, 32) for slot in slots], axis=1) for slots in sources]
         for warp in range(warps):
-            total = mma(
-                row.kind, _operand(a_words[warp], row.m, row.element_bits),
-                _operand(b_words[warp], row.n, row.element_bits), _widened(_elements(c_words[warp], row, c), c, d),
-                a_type=a, b_type=b, d_type=d, saturate=satfinite, arch=f.launch.arch.name,
-            )  # fmt: skip
+            words = product(f, *(fragment[warp] for fragment in fragments))
             threads = f.threads[32 * warp : 32 * warp + 32]
-            for slot, values in zip(d_slots, _registers(total, row, d), strict=True):
+            for slot, values in zip(d_slots, _registers(words, row, accumulator), strict=True):
                 f.regs[slot][threads] = values
 
     return run
 
 
-def _accumulator_registers(row: WarpMma, type_: str) -> int:
-    return row.m * row.n * (16 if type_ == "f16" else 32) // 1024
-
-
 def _operand(registers: Array, rows: int, element_bits: int) -> Array:
     """(R, 32) words of a warp to the element codes (rows, k)."""
-    blocks = np.ascontiguousarray(registers, np.uint32).reshape(-1, rows // 8, 8, 4)  # (part of k, rows, row, quarter)
+    blocks = np.ascontiguousarray(registers).reshape(-1, rows // 8, 8, 4)  # (part of k, rows, row, quarter)
     return np.ascontiguousarray(blocks.transpose(1, 2, 0, 3)).reshape(rows, -1).view(f"<u{element_bits // 8}")
 
 
 def _elements(registers: Array, row: WarpMma, type_: str) -> Array:
     """(R, 32) words of C to the element words (m, n); 16-bit elements in the low half."""
-    words = np.ascontiguousarray(registers, np.uint32)
+    words = np.ascontiguousarray(registers)
     if type_ == "f16":
         return words.reshape(row.m, 4).view(np.uint16).astype(np.uint32)
     blocks = words.reshape(row.m // 8, 2, 8, 4)  # (rows, column of the pair, row, pair)
@@ -105,12 +136,3 @@ def _registers(words: Array, row: WarpMma, type_: str) -> Array:
         return words.astype(np.uint16).view(np.uint32).reshape(-1, 32)
     blocks = words.reshape(row.m // 8, 8, 4, 2)
     return np.ascontiguousarray(blocks.transpose(0, 3, 1, 2)).reshape(-1, 32)
-
-
-def _widened(words: Array, from_type: str, to_type: str) -> Array:
-    """C in the type of D."""
-    if from_type == to_type:
-        return words
-    if to_type == "f32":
-        return words.astype(np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
-    raise NotModelled(f"mma.sync with {from_type} C and {to_type} D", ref=str(ARITHMETIC))

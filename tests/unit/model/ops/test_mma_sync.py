@@ -15,12 +15,13 @@ from umma_probe.spec.warp_mma import WARP_MMAS
 TYPES: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn,
     "e5m2": ml_dtypes.float8_e5m2, "s8": np.int8, "u8": np.uint8, "f32": np.float32, "s32": np.int32,
+    "f64": np.float64,
 }  # fmt: skip
 
 
 def a_place(lane: int, i: int, bits: int, rows: int) -> tuple[int, int]:
     """(row, k) of element i of A in a lane."""
-    g, t, per = lane >> 2, lane % 4, 32 // bits
+    g, t, per = lane >> 2, lane % 4, max(32 // bits, 1)
     low = (i // per) % 2 == 0 or rows == 8
     part = i // (per * rows // 8)
     return g if low else g + 8, t * per + i % per + 4 * per * part
@@ -28,7 +29,7 @@ def a_place(lane: int, i: int, bits: int, rows: int) -> tuple[int, int]:
 
 def b_place(lane: int, i: int, bits: int) -> tuple[int, int]:
     """(n, k) of element i of B in a lane."""
-    per = 32 // bits
+    per = max(32 // bits, 1)
     return lane >> 2, lane % 4 * per + i % per + 4 * per * (i // per)
 
 
@@ -40,7 +41,12 @@ def c_place(lane: int, i: int) -> tuple[int, int]:
 def pack(matrix: np.ndarray, place: Any, count: int) -> np.ndarray:
     """(32, registers): the registers of each lane, low bits first."""
     values = np.array([[matrix[place(lane, i)] for i in range(count)] for lane in range(32)], matrix.dtype)
-    return values.view(np.uint32)
+    return values.view(register(matrix.dtype))
+
+
+def register(dtype: Any) -> Any:
+    """The word of one register of a fragment."""
+    return np.uint64 if np.dtype(dtype) == np.float64 else np.uint32
 
 
 def multiply(shape: str, d: str, a: str, b: str, c: str, seed: int = 0, options: str = "", limit: int = 6):
@@ -58,13 +64,14 @@ def multiply(shape: str, d: str, a: str, b: str, c: str, seed: int = 0, options:
         "c": pack(C, c_place, row.m * row.n // 32),
     }
     inputs = {f"{n}{i}": column for n, words in parts.items() for i, column in enumerate(words.T)}
-    registers = row.m * row.n * TYPES[d]().itemsize // 128
+    word = register(TYPES[d])
+    registers = row.m * row.n * TYPES[d]().itemsize // (32 * word().itemsize)
     names = {n: ", ".join(f"%{n}{i}" for i in range(words.shape[1])) for n, words in parts.items()}
     names["d"] = ", ".join(f"%d{i}" for i in range(registers))
     body = f"mma.sync.aligned.{shape}.row.col{options}.{d}.{a}.{b}.{c} {{{names['d']}}}, {{{names['a']}}}, " \
            f"{{{names['b']}}}, {{{names['c']}}};"  # fmt: skip
-    out = run(body, inputs, {f"d{i}": "b32" for i in range(registers)})
-    words = np.stack([np.asarray(out[f"d{i}"], np.uint32) for i in range(registers)], axis=1)
+    out = run(body, inputs, {f"d{i}": f"b{word().itemsize * 8}" for i in range(registers)})
+    words = np.stack([np.asarray(out[f"d{i}"]).view(word) for i in range(registers)], axis=1)
     elements = np.ascontiguousarray(words).view(TYPES[d])
     actual = np.empty((row.m, row.n))
     for lane in range(32):
@@ -87,9 +94,41 @@ def test_products_of_small_integers(shape: str, acc: str, a: str, b: str) -> Non
     assert np.array_equal(expected, actual)
 
 
-def test_f32_result_of_f16_accumulator() -> None:
-    expected, actual = multiply("m16n8k16", "f32", "f16", "f16", "f16")
-    assert np.array_equal(expected, actual)
+def bits(values: Any) -> np.ndarray:
+    return np.asarray(values, np.float32).view(np.uint32)
+
+
+def test_fp8_is_two_f16_products_and_then_an_addition() -> None:
+    """k = 0, 1 of each four first, then k = 2, 3; C last, rounded to nearest. One fused sum would give other words."""
+    line = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%d0, %d1, %d2, %d3}, {%a, %z, %z, %z}, {%b, %z}, " \
+           "{%c, %c, %c, %c};"  # fmt: skip
+    one, small = 0x38, 0x01  # 1 and 2^-9
+    # only lane 0 and its column have elements: D[0, 0] = a0 b0 + a1 b1 + a2 b2 + a3 b3 + c
+    a = np.zeros(32, np.uint32)
+    a[0] = one | small << 8 | one << 16 | small << 24
+    words = {"a": a, "b": a, "z": np.zeros(32, np.uint32), "c": np.repeat(bits(2.0**24), 32)}
+    out = run(line, words, {f"d{i}": "f32" for i in range(4)})
+    # 2 + 2^-17 is exact in the f16 products; then 2^24 + 2 + 2^-17 is rounded to nearest: a step of 2 up
+    assert out["d0"][0] == 2.0**24 + 2
+    words["c"] = np.repeat(bits(-(2.0**24)), 32)
+    a[0] = one | one << 8 | one << 16  # 3 - 2^24 is exact; 2^24 + 3 is a tie to even
+    assert run(line, words, {f"d{i}": "f32" for i in range(4)})["d0"][0] == 3 - 2.0**24
+    words["c"] = np.repeat(bits(2.0**24), 32)
+    assert run(line, words, {f"d{i}": "f32" for i in range(4)})["d0"][0] == 2.0**24 + 4
+
+
+def test_f64_is_one_fma_after_the_other() -> None:
+    """The order shows in what is lost: 1 is absorbed by 2^60 or comes after it is gone."""
+    line = "mma.sync.aligned.m8n8k4.row.col{}.f64.f64.f64.f64 {{%d0, %d1}}, {{%a}}, {{%b}}, {{%c, %c}};"
+    lanes = {"a": np.zeros(32), "b": np.zeros(32), "c": np.zeros(32)}
+    for values, expected in (([1.0, 2.0**60, -(2.0**60), 0.0], 0.0), ([2.0**60, -(2.0**60), 1.0, 0.0], 1.0)):
+        lanes["a"][:4], lanes["b"][:4] = values, 1.0
+        out = run(line.format(""), {k: v.view(np.uint64) for k, v in lanes.items()}, {"d0": "b64", "d1": "b64"})
+        assert out["d0"].view(np.float64)[0] == expected
+    lanes["a"][:4], lanes["b"][:4] = [1.0, 2.0**-60, 0.0, 0.0], 1.0
+    inputs = {k: v.view(np.uint64) for k, v in lanes.items()}
+    up = run(line.format(".rp"), inputs, {"d0": "b64", "d1": "b64"})["d0"].view(np.float64)[0]
+    assert up == 1 + 2.0**-52
 
 
 def test_integers_wrap_or_saturate() -> None:
@@ -114,7 +153,8 @@ WORD = {"a": np.zeros(32, np.uint32)}
     ("text", "error", "words"),
     [
         (BF16 + GOOD.replace("{%a, %a},", "{%a, %a, %a},"), PtxSyntaxError, "B has 3 registers, must have 2"),
-        (BF16.replace("f32.bf16.bf16.f32", "f16.bf16.bf16.f16") + GOOD, PtxSyntaxError, "must be f32"),
+        (BF16.replace("f32.bf16.bf16.f32", "f16.bf16.bf16.f16") + GOOD, PtxSyntaxError, "must both be f32"),
+        (BF16.replace("bf16.bf16.f32", "f16.f16.f16") + GOOD, PtxSyntaxError, "D is f32 and C is f16"),
         (BF16.replace("col", "col.satfinite") + GOOD, PtxSyntaxError, "satfinite"),
         (BF16.replace("bf16.bf16", "bf16.f16") + GOOD, NotModelled, "m16n8k16 of bf16 and f16"),
         ("@%p " + BF16 + GOOD, UndefinedBehavior, "all 32 must"),
