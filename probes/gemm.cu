@@ -1,15 +1,12 @@
 // D = A * B, with everything in view: shared and Tensor Memory hold known patterns before, and all of both is read back.
 //
 // Compile-time choices (-D): those of gemm.cuh, and for each of the two readbacks LOAD_SHAPE_i and REGISTERS_i. A D of 16
-// bits has a third one, with .pack::16b (PACKED_2) as an epilogue would load it. PACK_MISTAKEN_i plants a fault: loads that
+// bits has a third one, with .pack::16b as an epilogue would load it. PACK_MISTAKEN_i plants a fault: loads that
 // lack the packing, or have it unasked. One CTA of 128 threads.
 #include "common.cuh"
 #include "dump.cuh"
 #include "gemm.cuh"
 
-#ifndef PACKED_2
-#define PACKED_2 0
-#endif
 #ifndef PACK_MISTAKEN_0
 #define PACK_MISTAKEN_0 0
 #endif
@@ -78,7 +75,7 @@ gemm(const ACode* a_codes,  // [m][k]
 
   DUMP(0);
   DUMP(1);
-#if PACKED_2
+#ifdef LOAD_SHAPE_2
   DUMP(2);
 #endif
   if (threadIdx.x == 0) shared_dump[0] = base;

@@ -1,7 +1,8 @@
 // Where does an MMA put element (m, n) of D? Fill Tensor Memory with a sentinel, run D = A * B, read everything back.
 //
 // Compile-time choices (-D): KIND, WS, A_IN_TMEM, A_BITS, B_BITS, A_SWIZZLE, B_SWIZZLE, A_MAJOR, B_MAJOR, and for each of
-// the two readbacks LOAD_SHAPE_i and REGISTERS_i. Shapes, descriptors and addresses are arguments. One CTA of 128 threads.
+// the two readbacks LOAD_SHAPE_i and REGISTERS_i; a third one packs, and is for a D of 16 bits. Shapes, descriptors and
+// addresses are arguments. One CTA of 128 threads.
 #include "common.cuh"
 #include "dump.cuh"
 #include "operands.cuh"
@@ -21,6 +22,7 @@ extern "C" __global__ void __launch_bounds__(128)
 tmem_layout(const ACode* a_codes,  // [m][k]
             const BCode* b_codes,  // [n][k]
             u32* dump_0, u32* dump_1,
+            u32* dump_2,   // of a D of 16 bits only
             Operand a, Operand b,
             u32 idesc,
             u32 tiles,     // MMAs along K
@@ -80,6 +82,9 @@ tmem_layout(const ACode* a_codes,  // [m][k]
 
   dump_registers<JOIN(Load_, LOAD_SHAPE_0), REGISTERS_0>(tmem, dump_0);
   dump_registers<JOIN(Load_, LOAD_SHAPE_1), REGISTERS_1>(tmem, dump_1);
+#ifdef LOAD_SHAPE_2
+  dump_registers<JOIN(Load_, LOAD_SHAPE_2), REGISTERS_2, true>(tmem, dump_2);
+#endif
 
   tcgen05_fence_before_thread_sync();  // every warp's tcgen05.ld comes before the deallocation
   __syncthreads();

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from injection_cases import ALL, CASES, CLEAN, F16, IDESC, PV, QK, ZERO, Planted
+from injection_cases import ALL, CASES, CLEAN, F16, IDESC, LAYOUT, PV, QK, ZERO, Planted
 
 from umma_probe.backends.model import ModelDevice
 from umma_probe.harness.diagnosis.engine import causes
@@ -134,6 +134,14 @@ def test_hardware_that_skips_columns(probe: str, params: dict[str, object], monk
     assert "1024 cells names its own lane and column" in report.diagnosis.evidence[0]
     assert any("agree in every register" in line for line in report.diagnosis.evidence)
     assert "hole" not in report.diagnosis.cause
+
+
+def test_the_layout_probe_sees_skipped_columns_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_columns(monkeypatch, CLAIMED)
+    report = run_probe(LAYOUT, F16, target="model")
+    assert report.diagnosis is not None
+    assert report.diagnosis.cause == "cells of D were not written: columns 32-35,48-51 of D in all of its lanes"
+    assert report.diagnosis.confidence == "observed"
 
 
 def test_hardware_that_skips_cells_of_some_lanes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Why a layout probe failed: the simplest cause that the observation itself proves, never a guess.
 
-The causes are told apart by what the cells hold: the two readbacks against each other first (if they differ, nothing is
+The causes are told apart by what the cells hold: the readbacks against each other first (if they differ, nothing is
 known about the MMA), then sentinel, zero, another element, or no element at all.
 """
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from umma_probe.harness.diagnosis.not_written import OBSERVED, where
 from umma_probe.harness.fills import sentinel_origin
 from umma_probe.harness.occupancy import Observation, place
 from umma_probe.harness.wording import counted
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from umma_probe.harness.occupancy import BoolArray, Words
+    from umma_probe.harness.readback import Readback
 
 
 def diagnose_layout(
-    observed: Observation, readbacks: Sequence[tuple[str, Words]], recovered: str, expected: str
+    observed: Observation, readbacks: Sequence[tuple[Readback, Words]], recovered: str, expected: str
 ) -> Diagnosis | None:
     """The cause, or None where the observation is as expected.
 
-    :param readbacks: name and words (passes, lanes, columns) of each readback.
+    :param readbacks: with the words (passes, lanes, columns) that each shows.
     :param recovered, expected: names of layouts.
     """
     if mismatch := _readback_mismatch(readbacks):
@@ -42,21 +44,24 @@ def diagnose_layout(
     return first
 
 
-def _readback_mismatch(readbacks: Sequence[tuple[str, Words]]) -> Diagnosis | None:
-    (name, words), (other_name, other) = readbacks
-    differs = (words != other).any(axis=0)
-    if not differs.any():
-        return None
-    evidence = [f"{name} and {other_name} differ in {_cells(differs)}: {place(differs)}"]
-    lane, column = (int(index) for index in np.argwhere(differs)[0])
-    for label, found in ((name, words), (other_name, other)):
-        word = int(found[0, lane, column])
-        origin = sentinel_origin(word)
-        known = f", the sentinel of lane {origin[0]}, column {origin[1]}" if origin else ""
-        evidence.append(f"lane {lane}, column {column}: {label} read {word:#010x}{known}")
-    return Diagnosis(
-        "the two readbacks differ: a tcgen05.ld shape reads other cells than documented", "certain", evidence
-    )
+def _readback_mismatch(readbacks: Sequence[tuple[Readback, Words]]) -> Diagnosis | None:
+    (first, words), *others = readbacks
+    for other, read in others:
+        shown = words & other.mask
+        differs = (shown != read).any(axis=0)
+        if differs.any():
+            evidence = [f"{first} and {other} differ in {_cells(differs)}: {place(differs)}"]
+            lane, column = (int(index) for index in np.argwhere(differs)[0])
+            evidence += [f"lane {lane}, column {column}: {label} read {_word(found[0, lane, column])}"
+                         for label, found in ((first, shown), (other, read))]  # fmt: skip
+            return Diagnosis("the readbacks differ: a tcgen05.ld shape reads other cells than documented", "certain",
+                             evidence)  # fmt: skip
+    return None
+
+
+def _word(word: np.uint32) -> str:
+    origin = sentinel_origin(int(word))
+    return f"{word:#010x}" + (f", the sentinel of lane {origin[0]}, column {origin[1]}" if origin else "")
 
 
 def _another_layout(observed: Observation, recovered: str, expected: str) -> Diagnosis | None:
@@ -102,7 +107,8 @@ def _not_written(observed: Observation) -> Diagnosis | None:
                 f"{place(missing)}"]  # fmt: skip
     if all_of_it:
         return Diagnosis("the MMA wrote nothing where D was expected", "certain", evidence)
-    return Diagnosis("cells of D were not written", "certain", evidence)
+    evidence.append("each names its own lane and column, in every readback: nothing wrote it; why is not known")
+    return Diagnosis(f"cells of D were not written: {where(missing, observed.expected)}", OBSERVED, evidence)
 
 
 def _written_zero(observed: Observation) -> Diagnosis | None:

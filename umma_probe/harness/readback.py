@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,9 @@ from umma_probe.errors import ConfigError
 from umma_probe.layouts.tmem_ldst import LdStShape, LdStSpec, ldst_map, parse
 from umma_probe.spec.formats import FORMATS
 from umma_probe.spec.machine import TMEM_COLUMNS, TMEM_LANES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WARPS = 4
 THREADS = 32
@@ -71,6 +75,21 @@ class Readback:
 
     def __str__(self) -> str:
         return str(self.spec)
+
+
+def disagreement(readbacks: Sequence[Readback], words: Sequence[npt.NDArray[np.uint32]]) -> npt.NDArray[np.bool_]:
+    """Cells (..., 128, 512) that one readback shows otherwise than the first does, in the bits that it shows.
+
+    :param words: (..., 128, 512) of each readback.
+    """
+    others = zip(readbacks[1:], words[1:], strict=True)
+    return np.asarray(np.any([words[0] & readback.mask != shown for readback, shown in others], axis=0))
+
+
+def joined(readbacks: Sequence[Readback]) -> str:
+    """Their names: ``32x32b.x32 and 16x256b.x4``."""
+    *others, last = map(str, readbacks)
+    return f"{', '.join(others)} and {last}"
 
 
 def columns_of(shape: LdStShape, registers: int, *, packs: bool) -> int:

@@ -89,7 +89,9 @@ def test_sentinel_left_is_missing_not_zero() -> None:
     assert result.occupancy.zero_columns == ""
     assert result.occupancy.written_columns == "0-31,36-47,52-63"
     assert failed(result) == {"missing", "layout"}
-    assert "not written" in result.diagnosis.cause
+    assert result.diagnosis.cause == "cells of D were not written: columns 32-35,48-51 of D in all of its lanes"
+    assert result.diagnosis.confidence == "observed"
+    assert "1024 of 8192 expected cells" in result.diagnosis.evidence[0]
 
 
 def test_zero_is_written_not_missing() -> None:
@@ -198,3 +200,26 @@ def test_default_types_follow_the_kind() -> None:
     for kind, type_, d_type in (("f16", "bf16", "f32"), ("tf32", "tf32", "f32"), ("i8", "s8", "s32")):
         params = prepare({**DEFAULTS, "kind": kind}, "sm_100a").params
         assert (params["a_type"], params["b_type"], params["d_type"]) == (type_, type_, d_type)
+
+
+def test_a_16_bit_d_is_read_a_third_time_packed() -> None:
+    """16x128b.x8.pack::16b, by its fragment: lane t / 4 + 8 (r % 2), columns 2c and 2c + 1, c = t % 4 + 4 (r / 2)."""
+    words = np.stack([sentinel_words()] * 2)
+    half = np.float16(BIAS) + np.arange(128, dtype=np.float16)
+    words[0, :, :64], words[1, :, :64] = half.view(np.uint16)[:, None], half[:64].view(np.uint16)[None]
+
+    def packed(one: np.ndarray) -> np.ndarray:
+        dump = np.zeros((16, 4, 32, 16), np.uint32)
+        for i, warp, t, r in np.ndindex(*dump.shape):
+            lane, column = 32 * warp + 16 * (i % 2) + t // 4 + 8 * (r % 2), 64 * (i // 2) + 2 * (t % 4 + 4 * (r // 2))
+            dump[i, warp, t, r] = one[lane, column] & 0xFFFF | (one[lane, column + 1] & 0xFFFF) << 16
+        return dump
+
+    experiment = prepare({**DEFAULTS, "a_type": "f16", "d_type": "f16"}, "sm_100a")
+    good = [{**output, "dump_2": packed(words[i])} for i, output in enumerate(dumps(words))]
+    assert failed(experiment.judge(good)) == set()
+    good[1]["dump_2"][0, 0, 0, 0] ^= 1 << 16
+    result = experiment.judge(good)
+    assert failed(result) == {"readback"}
+    assert result.diagnosis is not None
+    assert "16x128b.x8.pack::16b differ in 1 cell: column 1, lane 0" in result.diagnosis.evidence[0]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _WORDS = (
     ("outside Tensor Memory", "tmem-out-of-range: an access leaves the 128 lanes and 512 columns of Tensor Memory"),
     ("is not allocated", "tmem-out-of-range: an access leaves the columns that the CTA has allocated"),
+    ("lane % 32 must be", "tmem-lane-misaligned: an access begins at a lane at which its shape cannot begin"),
     ("reads shared address", "shared-out-of-range: an operand is fetched from outside of shared memory; its start "
      "address, LBO or SBO is wrong, or counts bytes instead of 16 bytes"),
 )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from umma_probe.harness.diagnosis.instruction import untouched
 from umma_probe.harness.gemm.judge import expected_elements
 from umma_probe.harness.occupancy import NOWHERE, columns, lanes
+from umma_probe.harness.readback import joined
 from umma_probe.record.schema import Diagnosis
 from umma_probe.record.sets import format_set
 
@@ -48,9 +49,9 @@ def _documented(trial: Trial) -> BoolArray:
 
 def _evidence(trial: Trial, missing: BoolArray, wrong: BoolArray) -> list[str]:
     cells = f"columns {columns(missing)}, lanes {lanes(missing)}"
-    names = ", ".join(str(reading.readback) for reading in trial.clean.readings)
+    names = joined([reading.readback for reading in trial.clean.readings])
     over_sentinel = sum(seen.fill == "sentinel" for seen in trial.seen)
-    facts = [f"the readbacks {names} agree in every register"]
+    facts = [f"{names} agree in every register"]
     if over_sentinel:
         facts.insert(0, f"the sentinel is intact in {cells}: each of these {int(missing.sum())} cells names its own "
                      f"lane and column, in {_launches(over_sentinel)} over the sentinel")  # fmt: skip

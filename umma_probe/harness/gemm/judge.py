@@ -9,6 +9,7 @@ import numpy as np
 from umma_probe.harness.coding import decode_d
 from umma_probe.harness.gemm.predict import filled_tmem, stage_tmem_a
 from umma_probe.harness.occupancy import NOWHERE, Observation, columns, lanes
+from umma_probe.harness.readback import joined
 from umma_probe.harness.suite import passed
 from umma_probe.layouts.tmem_accumulator import RecoveredLayout, accumulator_map, recover_layout
 from umma_probe.record.schema import CellState, Check
@@ -97,9 +98,9 @@ def layout_of(trial: Trial, observed: Observation) -> tuple[str, str]:
 
 def cell_checks(trial: Trial, observed: Observation, all_seen: Sequence[Seen]) -> Iterator[Check]:
     """The readbacks against each other, and every kind of wrong cell."""
-    first, *others = (str(reading.readback) for reading in trial.clean.readings)
+    names = joined([reading.readback for reading in trial.clean.readings])
     differs = np.any([trial.differing(seen) for seen in all_seen], axis=0)
-    yield passed("readback", not differs.any(), f"{', '.join([first, *others[:-1]])} and {others[-1]} agree",
+    yield passed("readback", not differs.any(), f"{names} agree",
                  "agree" if not differs.any() else f"{int(differs.sum())} cells differ",
                  f"columns {columns(differs)}, lanes {lanes(differs)}")  # fmt: skip
     for state, message in _CELLS:

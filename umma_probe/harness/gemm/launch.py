@@ -36,8 +36,6 @@ def defines(recipe: Recipe) -> dict[str, object]:
     }
     for index, reading in enumerate(recipe.readings):
         made[f"LOAD_SHAPE_{index}"], made[f"REGISTERS_{index}"] = reading.readback.defines
-        if reading.readback.spec.pack:
-            made[f"PACKED_{index}"] = 1
         if reading.pack_mistaken:
             made[f"PACK_MISTAKEN_{index}"] = 1
     if recipe.left_out:

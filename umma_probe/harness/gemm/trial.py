@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from umma_probe.harness.gemm.launch import HEADER_WORDS
 from umma_probe.harness.gemm.predict import SharedImage, Unpredictable, expected_image, filled_shared, predict
+from umma_probe.harness.readback import disagreement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,10 +62,8 @@ class Trial:
 
     def differing(self, seen: Seen) -> BoolArray:
         """Cells (128, 512) that a readback shows otherwise than the first does."""
-        first = self.words(seen)
-        others = enumerate(self.clean.readings[1:], 1)
-        differs = [first & reading.readback.mask != self.words(seen, index) for index, reading in others]
-        return np.asarray(np.any(differs, axis=0))
+        readbacks = [reading.readback for reading in self.clean.readings]
+        return disagreement(readbacks, [self.words(seen, index) for index in range(len(readbacks))])
 
     @property
     def shared_as_staged(self) -> bool:

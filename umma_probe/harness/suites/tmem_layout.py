@@ -15,7 +15,7 @@ from umma_probe.harness.gemm.case import GemmCase
 from umma_probe.harness.gemm.experiment import KERNEL, experiment, plan_of
 from umma_probe.harness.occupancy import NOWHERE, Observation, place
 from umma_probe.harness.placement import SmemPlacement, default_swizzle, place_operand
-from umma_probe.harness.readback import Readback, readbacks_of
+from umma_probe.harness.readback import Readback, disagreement, joined, readbacks_of
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Output, Outputs, passed
 from umma_probe.layouts.smem_operand import operand_problems
 from umma_probe.layouts.tmem_accumulator import (
@@ -330,15 +330,8 @@ def _recover(case: LayoutCase, observed: Observation) -> RecoveredLayout:
 
 
 def _checks(case: LayoutCase, observed: Observation, words: Sequence[Words], recovered: str) -> Iterator[Check]:
-    first, *others = (str(readback) for readback in case.readbacks)
-    differs = np.any(
-        [
-            (words[0] & readback.mask != read).any(axis=0)
-            for readback, read in zip(case.readbacks[1:], words[1:], strict=True)
-        ],
-        axis=0,
-    )
-    yield passed("readback", not differs.any(), f"{', '.join([first, *others[:-1]])} and {others[-1]} agree",
+    differs = np.asarray(disagreement(case.readbacks, words).any(axis=0))
+    yield passed("readback", not differs.any(), f"{joined(case.readbacks)} agree",
                  "agree" if not differs.any() else f"{int(differs.sum())} cells differ",
                  place(differs))  # fmt: skip
     if case.map is None:
