@@ -6,6 +6,7 @@ between. It is no measure of duration; what it shows is the order that the polic
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,3 +70,23 @@ class Trace:
     def text(self) -> str:
         """All rows under a line with the names of the columns."""
         return "\n".join(["\t".join(COLUMNS), *(row.text() for row in self.rows), ""])
+
+    def timeline(self) -> str:
+        """The rows as Trace Event Format (JSON), which Perfetto and chrome://tracing draw: a process for each CTA.
+
+        An operation is a span from its issue to its effect; a microsecond there is one event here. One that never took
+        effect ends with the trace, and says so.
+        """
+        end = self._time + 1
+        events: list[dict[str, object]] = [
+            {"ph": "M", "name": "process_name", "pid": cta, "args": {"name": f"CTA {cta}"}}
+            for cta in sorted({row.cta for row in self.rows})
+        ]
+        for number, row in enumerate(self.rows):
+            common = {"cat": row.operation, "name": row.operation, "id": number, "pid": row.cta, "tid": row.warp}
+            about = {"line": row.line, "instruction": row.instruction, "warp": row.warp}
+            if row.effect is None:
+                about["effect"] = "never"
+            events.append({"ph": "b", "ts": row.issued, "args": about, **common})
+            events.append({"ph": "e", "ts": end if row.effect is None else row.effect, **common})
+        return json.dumps({"traceEvents": events})

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @click.option("--save-outputs", type=click.Path(path_type=Path), metavar="DIR",
               help="Write every buffer's final bytes there.")  # fmt: skip
 @click.option("--trace", "trace_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write what each asynchronous operation did when: a line each (model).")  # fmt: skip
+              help="Write what each asynchronous operation did when: a line each, or a timeline for Perfetto "
+              "if FILE ends in .json (model).")  # fmt: skip
 @click.option("--strict", is_flag=True,
               help="Fail on everything that PTX forbids, also on what kernels known to work do.")  # fmt: skip
 @click.option("--jobs", "-j", type=click.IntRange(1, 1024), default=1, show_default=True,
