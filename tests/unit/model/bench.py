@@ -49,7 +49,7 @@ def bench(arch: str = "sm_100a", ctas: int = 1, smem: int = 96 * 1024, columns: 
     machine = Machine(arch)
     config = LaunchConfig((ctas, 1, 1), (128, 1, 1), (ctas, 1, 1), smem)
     launch = Launch(program(), config, machine.arch, Policy("eager"), machine.memory)
-    launch._start_cluster(0)
+    launch._start_cluster(0, 0)
     launch.tmem.allocate(tuple(range(ctas)), columns)
     return launch
 

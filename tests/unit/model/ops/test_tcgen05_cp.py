@@ -108,7 +108,7 @@ def test_shift_takes_the_next_lane_and_keeps_the_last_of_each_partition():
     lanes = np.arange(128)
     assert (cells[:, [0, 3, 12, 15]] == lanes[:, None]).all()
     assert (cells[:, 4:12] == np.where(lanes % 32 == 31, lanes, lanes + 1)[:, None]).all()
-    assert ran.reviews == {"assumed-shift"}
+    assert "assumed-shift" in ran.reviews
     with pytest.raises(IllegalProgram, match="shift on sm_100f"):
         run(body, arch="sm_100f")
 
