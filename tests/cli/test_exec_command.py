@@ -269,6 +269,34 @@ def test_a_missing_proxy_fence_is_for_review_unless_strict(tmp_path: Path) -> No
     assert _run(fenced, "--target", "model", "--strict").return_value == 0
 
 
+PADDED = """
+extern "C" __global__ void padded(float* y, const float* x) {
+  __shared__ float tile[32];
+  if (threadIdx.x < 20) tile[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  const float value = *(volatile float*)&tile[threadIdx.x];
+  if (threadIdx.x < STORED) y[threadIdx.x] = value;
+}
+"""
+
+
+@pytest.mark.parametrize(("stored", "expected", "options", "code"), [
+    (20, True, (), 0), (20, True, ("--strict",), 1), (20, False, (), 1), (21, True, (), 1),
+])  # fmt: skip
+def test_a_read_of_what_nobody_wrote_fails_unless_the_outputs_are_right(
+    tmp_path: Path, stored: int, expected: bool, options: tuple[str, ...], code: int
+) -> None:
+    """Twelve threads read beside the data; what they read may be dropped, or reach an output."""
+    (tmp_path / "copy.cu").write_text(PADDED.replace("STORED", str(stored)))
+    text = UNFENCED_CASE.replace("copy\n", "padded\n").replace("init: sentinel", "init: zero")
+    text = text.replace("value: x}", 'value: "np.where(np.arange(32) < 20, x, 0)"}')
+    (tmp_path / "copy.yaml").write_text(text if expected else text[: text.index("expect")])
+    result = _run(str(tmp_path / "copy.yaml"), "--target", "model", "--json", *options)
+    assert result.return_value == code
+    report = json.loads(result.stdout)
+    assert {entry["rule"] for entry in report["reviews" if code == 0 else "sanitizer"]} == {"uninitialised-read"}
+
+
 def test_the_trace_has_a_line_for_each_operation(tmp_path: Path) -> None:
     case = _copy_case(tmp_path, 'asm volatile("fence.proxy.async;" ::: "memory");')
     for policy, effects in (("eager", ["2", "4"]), ("lazy", ["3", "4"])):
@@ -279,6 +307,18 @@ def test_the_trace_has_a_line_for_each_operation(tmp_path: Path) -> None:
         assert [row[4] for row in rows] == ["bulk.read", "bulk.write"]
         assert [row[1] for row in rows] == effects
         assert all(row[2:4] == ["0", "0"] and "cp.async.bulk.global" in row[6] for row in rows)
+
+
+def test_a_trace_named_json_is_a_timeline(tmp_path: Path) -> None:
+    case = _copy_case(tmp_path, 'asm volatile("fence.proxy.async;" ::: "memory");')
+    file = tmp_path / "trace.json"
+    assert _run(case, "--target", "model", "--policy", "lazy", "--trace", str(file)).return_value == 0
+    head, *spans = json.loads(file.read_text())["traceEvents"]
+    assert head["args"] == {"name": "CTA 0"}
+    assert [(e["ph"], e["name"], e["id"], e["ts"]) for e in spans] == [
+        ("b", "bulk.read", 0, 1), ("e", "bulk.read", 0, 3), ("b", "bulk.write", 1, 2), ("e", "bulk.write", 1, 4),
+    ]  # fmt: skip
+    assert "cp.async.bulk.global" in spans[0]["args"]["instruction"]
 
 
 def test_a_trace_that_cannot_be_written_is_a_usage_error(case: Path) -> None:
