@@ -50,7 +50,7 @@ class AsyncOp:
     registers: frozenset[str] = frozenset()
     """Registers that a load in flight will write."""
     key: object = None
-    """What decides pipelining with later operations, e.g. (accumulator, shape) of an MMA."""
+    """What decides pipelining with later operations, e.g. (accumulator, shape) of an MMA; where a store lands."""
     serial: int = -1
     done: bool = False
     on_done: list[Callable[[], None]] = field(default_factory=list)

@@ -16,6 +16,7 @@ import numpy as np
 
 from umma_probe.errors import IllegalProgram
 from umma_probe.model.cta_pair import PairMeetings
+from umma_probe.model.landing_stores import check_read
 from umma_probe.spec.machine import TMEM_COLUMNS, TMEM_LANES
 from umma_probe.spec.sources import documented
 
@@ -159,6 +160,7 @@ class TensorMemory:
     # ------------------------------------------------------------------ access
     def read(self, launch: Launch, thread: int, slot: int, lanes: slice | Array, columns: slice, what: str) -> Array:
         """The words of a box of cells, (lanes, columns); reading a cell that was never written is a finding."""
+        check_read(launch, thread, slot, lanes, columns, what)
         known = self.written[slot][lanes, columns]
         if not known.all():
             row, at = np.argwhere(~known)[0]
@@ -170,7 +172,8 @@ class TensorMemory:
         return words
 
     def read_cells(self, launch: Launch, thread: int, slot: int, lanes: Array, columns: Array, what: str) -> Array:
-        """The words of single cells (index arrays that broadcast); the same finding as :meth:`read`."""
+        """The words of single cells (index arrays that broadcast); the same findings as :meth:`read`."""
+        check_read(launch, thread, slot, lanes, columns, what)
         known = self.written[slot, lanes, columns]
         if not known.all():
             at = tuple(np.argwhere(~known)[0])

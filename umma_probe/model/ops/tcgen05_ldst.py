@@ -20,6 +20,7 @@ from umma_probe.errors import DeviceError, PtxSyntaxError, UndefinedBehavior
 from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.datapath import access_box
 from umma_probe.model.decode import operation
+from umma_probe.model.landing_stores import Cells
 from umma_probe.model.ops.tcgen05_alloc import whole_warp
 from umma_probe.model.tensor_order import LANE_GROUP, Touch
 from umma_probe.model.tensor_order import Access as TensorAccess
@@ -245,7 +246,9 @@ def _store_op(launch: Launch, access: Access, values: Array, warp: int, lane: in
     def effect() -> None:
         write_box(launch, access, pc, thread, slot, lane, column, values)
 
-    return AsyncOp("st", pc, slot, thread, effect, after=before[-1:])
+    spans = tuple((column + start, column + stop) for start, stop in access.box.spans)
+    cells = Cells((lane, lane + access.box.lanes), spans)
+    return AsyncOp("st", pc, slot, thread, effect, after=before[-1:], key=cells)
 
 
 def write_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, lane: int, column: int,

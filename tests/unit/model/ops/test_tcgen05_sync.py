@@ -40,7 +40,8 @@ def test_correct_orders_give_one_result(policy: str):
 # ---------------------------------------------------------------------- missing waits
 def test_missing_wait_st():
     assert not run(VALUES + ST + LD + WAIT_LD + OUT).rules
-    assert run(VALUES + ST + LD + WAIT_LD + OUT, policy="lazy").rules == {"uninitialised-tmem", "dealloc-in-flight"}
+    ran = run(VALUES + ST + LD + WAIT_LD + OUT, policy="lazy")
+    assert ran.rules == {"uninitialised-tmem", "dealloc-in-flight", "store-in-flight"}
     found = [run(VALUES + ST + LD + WAIT_LD + OUT, policy=policy).rules for policy in RANDOM]
     assert any("uninitialised-tmem" in rules for rules in found)
 
@@ -54,7 +55,21 @@ def test_missing_wait_st_before_an_mma_that_accumulates():
         "32x32b.x1.b32 [%base], {%r2}", "32x32b.x8.b32 [%base], {%r2, %r2, %r2, %r2, %r2, %r2, %r2, %r2}"
     )
     assert not run(wide.replace("{}", WAIT_ST), policy="lazy").rules
-    assert "uninitialised-tmem" in run(wide.replace("{}", ""), policy="lazy").rules
+    assert {"uninitialised-tmem", "store-in-flight"} <= run(wide.replace("{}", ""), policy="lazy").rules
+
+
+def test_missing_wait_st_names_the_store_and_the_first_cell():
+    """Columns 0 and 1 were written before; a store to column 1 is in flight, a load of column 0 alone is right."""
+    again = VALUES + ST + WAIT_ST + "add.u32 %z, %base, 1;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%z], {%r2};\n"
+    narrow = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [%base];\n"
+    end = "bar.sync 0;\n{}" + WAIT_LD + WAIT_ST + "OUT(0, %r0)\n"
+    assert not run(again + WAIT_ST + end.replace("{}", LD), policy="lazy").rules
+    assert not run(again + end.replace("{}", narrow), policy="lazy").rules
+    ran = run(again + end.replace("{}", LD), policy="lazy")
+    (finding,) = ran.launch.findings.values()
+    assert finding.rule == "store-in-flight"
+    assert "tcgen05.ld reads lane 0, column 1 of CTA 0 while tcgen05.st of CTA 0, warp 0" in finding.message
+    assert "tcgen05.wait::st" in finding.message
 
 
 def test_missing_wait_ld():
