@@ -95,11 +95,37 @@ def test_one_level_alone(cli) -> None:
     assert {row["evidence"] for row in json.loads(out)["instructions"]} == {"approximate"}
 
 
+REFUSED_LATER = """.reg .b64 %t; .reg .b32 %s; .reg .b16 %w;
+cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [%s],
+ [%t, {%s, %s, %s}], [%s], {%w, %w};
+mov.u32 %s, %pm0;
+call malloc, ();
+shl.b32 %s, %w, 1;
+"""
+"""Each has a pattern; what is wrong shows when the operands are bound."""
+
+
 def test_what_a_file_has_and_the_model_lacks(cli, tmp_path: Path) -> None:
     path = tmp_path / "kernel.ptx"
     path.write_text(KERNEL.replace("BODY", "{ vadd.s32.s32.s32 %f0, %f1, %f2; } vadd.s32.s32.s32 %f0, %f1, %f2;"))
     code, out, _ = cli("model", "ops", "--missing", str(path))
     assert code == 4
     assert out.startswith("vadd.s32.s32.s32  (2 times, first in line 5): unknown instruction 'vadd'")
+    path.write_text(KERNEL.replace("BODY", REFUSED_LATER).replace(".visible", ".extern .func malloc (); .visible"))
+    code, out, _ = cli("model", "ops", "--missing", str(path), "--json")
+    rows = {row["text"]: row for row in json.loads(out)["missing"]}
+    assert code == 4
+    assert {text: (row["line"], row["reason"]) for text, row in rows.items()} == {
+        "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes": (6, "not modelled"),
+        "mov.u32": (8, "not modelled"),
+        "call": (9, "not modelled"),
+        "shl.b32": (10, "illegal"),
+    }
+    assert "%pm0" in rows["mov.u32"]["message"]
+    assert "malloc" in rows["call"]["message"]
+    path.write_text(KERNEL.replace("BODY", ".reg .b16 %w; shl.b32 %f0, %w, 1;"))
+    code, out, _ = cli("model", "ops", "--missing", str(path))
+    assert code == 2
+    assert out.startswith("shl.b32  (line 5): illegal: ")
     path.write_text(KERNEL.replace("BODY", ""))
     assert cli("model", "ops", "--missing", str(path))[:2] == (0, "the model has every instruction of this file\n")

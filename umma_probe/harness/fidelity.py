@@ -17,7 +17,8 @@ from umma_probe.assets import asset_dir
 from umma_probe.errors import NotModelled
 from umma_probe.model import ops
 from umma_probe.model.decode import OPERATIONS, Operation, find_operation
-from umma_probe.model.program_builder import BRANCHES
+from umma_probe.model.machine import Machine
+from umma_probe.model.program_builder import BRANCHES, Refusal
 from umma_probe.ptx import nodes
 from umma_probe.ptx.parser import parse
 from umma_probe.spec.sources import Evidence
@@ -54,12 +55,15 @@ class InstructionRow:
 
 @dataclass(frozen=True)
 class MissingInstruction:
-    """An instruction of a file that the model lacks."""
+    """An instruction of a file that the model refuses; without text, a fault of a kernel as a whole."""
 
     text: str
     count: int
     line: int
     message: str
+    reason: str
+    """``not modelled``, or ``illegal``: the PTX ISA does not have it."""
+    hint: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -148,23 +152,44 @@ def _parsed(text: str) -> nodes.Instruction | None:
 
 
 def missing_instructions(text: str, name: str) -> list[MissingInstruction]:
-    """The instructions of a PTX text that the model has no pattern for.
+    """What the model would refuse of a PTX text before a thread runs.
+
+    In kernels and in what these call, that is everything that decoding finds; in functions that no kernel calls,
+    instructions without a pattern.
 
     :raises PtxSyntaxError: the text is not PTX.
     """
     ops.load_all()
-    found: dict[str, MissingInstruction] = {}
-    for instruction in _instructions(parse(text, name)):
-        if instruction.opcode in BRANCHES:
+    refusals = Machine().load(text, name).refusals()
+    seen: set[tuple[int, int]] = set()
+    found: dict[tuple[str, str], MissingInstruction] = {}
+    for refusal in [*refusals, *_without_pattern(parse(text, name))]:
+        instruction, error = refusal.instruction, refusal.error
+        line = instruction.pos.line if instruction else error.where.line if error.where else 0
+        place = (line, instruction.pos.column if instruction else 0)
+        if place in seen:
             continue
-        try:
-            find_operation(instruction.opcode, instruction.modifiers)
-        except NotModelled as error:
-            known = found.get(instruction.text)
-            count = known.count + 1 if known else 1
-            line = known.line if known else instruction.pos.line
-            found[instruction.text] = MissingInstruction(instruction.text, count, line, error.message)
+        seen.add(place)
+        what = instruction.text if instruction else ""
+        known = found.get((what, error.message))
+        found[what, error.message] = MissingInstruction(
+            what,
+            known.count + 1 if known else 1,
+            known.line if known else line,
+            error.message,
+            "not modelled" if isinstance(error, NotModelled) else "illegal",
+            error.hint,
+        )
     return sorted(found.values(), key=lambda row: (-row.count, row.text))
+
+
+def _without_pattern(tree: Any) -> Iterator[Refusal]:
+    for instruction in _instructions(tree):
+        if instruction.opcode not in BRANCHES:
+            try:
+                find_operation(instruction.opcode, instruction.modifiers)
+            except NotModelled as error:
+                yield Refusal(instruction, error)
 
 
 def _instructions(tree: Any) -> Iterator[nodes.Instruction]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.errors import ConfigError, NotModelled, unknown_name
+from umma_probe.errors import ConfigError, NotModelled, Where, unknown_name
 from umma_probe.model import ops
 from umma_probe.model.async_engine import Policy
 from umma_probe.model.calls import function_variables
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from umma_probe.model.program import Program
+    from umma_probe.model.program_builder import Refusal
     from umma_probe.model.trace import Trace
     from umma_probe.model.values import Array
 
@@ -59,9 +60,15 @@ class LoadedModule:
         if entry not in self._programs:
             if entry not in self.entries:
                 raise ConfigError(unknown_name("kernel", entry, self.entries))
-            builder = ProgramBuilder(self.tree, self.file, self.text, self.variables)
-            self._programs[entry] = builder.build(entry)
+            self._programs[entry] = self._builder().build(entry)
         return self._programs[entry]
+
+    def refusals(self) -> list[Refusal]:
+        """Everything for which a kernel of the module would be refused, kernel by kernel."""
+        return [refusal for entry in self.entries for refusal in self._builder().refusals(entry)]
+
+    def _builder(self) -> ProgramBuilder:
+        return ProgramBuilder(self.tree, self.file, self.text, self.variables)
 
 
 @lru_cache(maxsize=32)
@@ -154,7 +161,8 @@ def _initial_bytes(declaration: nodes.VarDecl, variables: dict[str, Variable]) -
             case nodes.SymbolInit(symbol, _, offset):
                 if symbol not in variables:
                     raise NotModelled(
-                        f"initialiser of {declaration.name} names {symbol}, which is no global variable and no function"
+                        f"initialiser of {declaration.name} names {symbol}, no global variable and no function",
+                        where=Where(line=declaration.pos.line, column=declaration.pos.column),
                     )
                 word = variables[symbol].address + offset
         data[index * step : (index + 1) * step] = (word & ((1 << type_.bits) - 1)).to_bytes(step, "little")

@@ -44,6 +44,15 @@ class FunctionScope:
         return self.base + len(self.function.instructions)
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """One fault of a kernel that is found while it is decoded."""
+
+    instruction: nodes.Instruction | None
+    """None for a fault of the kernel as a whole."""
+    error: UmmaProbeError
+
+
 class ProgramBuilder:
     """Decodes one kernel and the functions that it reaches."""
 
@@ -60,6 +69,25 @@ class ProgramBuilder:
         :raises PtxSyntaxError: names or operands are wrong.
         :raises NotModelled: an instruction, modifier or special register is not known; the message lists all.
         """
+        program, refusals = self._decode_kernel(entry)
+        if refusals:
+            raise combined([refusal.error for refusal in refusals])
+        check_one_cta_group(program)
+        _add_control_flow(program, self._placed)
+        await_loads(program)
+        return program
+
+    def refusals(self, entry: str) -> list[Refusal]:
+        """Everything for which ``build`` would refuse the kernel."""
+        try:
+            program, refusals = self._decode_kernel(entry)
+            if not refusals:
+                check_one_cta_group(program)
+        except UmmaProbeError as error:
+            return [Refusal(None, error)]
+        return refusals
+
+    def _decode_kernel(self, entry: str) -> tuple[Program, list[Refusal]]:
         self.graph = call_graph(self.module, entry)
         functions = self.graph.functions
         recursive = self.graph.recursive()
@@ -77,20 +105,16 @@ class ProgramBuilder:
         self.frames = {name: self._frame(self.scopes[name]) for name in recursive}
         if recursive:
             layout.add_stack()
-        steps, problems = self._decode_all(scopes)
-        if problems:
-            raise combined(problems)
+        self._placed = scopes
+        steps, refusals = self._decode_all(scopes)
         entry_function = functions[0]
         program = Program(entry, self.file, self.lines, self.module.files, steps, table, layout,
                           entry_function.params, entry_function.directives)  # fmt: skip
-        check_one_cta_group(program)
-        _add_control_flow(program, scopes)
-        await_loads(program)
-        return program
+        return program, refusals
 
-    def _decode_all(self, scopes: Sequence[FunctionScope]) -> tuple[list[Step], list[UmmaProbeError]]:
+    def _decode_all(self, scopes: Sequence[FunctionScope]) -> tuple[list[Step], list[Refusal]]:
         steps: list[Step] = []
-        problems: list[UmmaProbeError] = []
+        refusals: list[Refusal] = []
         for scope in scopes:
             for instruction in scope.function.instructions:
                 try:
@@ -98,11 +122,11 @@ class ProgramBuilder:
                 except UmmaProbeError as error:
                     if error.where is None or not error.where.line:
                         error.where = self._where(instruction)
-                    problems.append(error)
+                    refusals.append(Refusal(instruction, error))
                     steps.append(Step(len(steps), instruction, Control.STRAIGHT, _unreachable, None))
             end = nodes.Instruction("exit" if scope.function.is_entry else "ret", (), ())
             steps.append(Step(len(steps), end, Control.BRANCH, _unreachable, None, scope.function.name))
-        return steps, problems
+        return steps, refusals
 
     def _where(self, instruction: nodes.Instruction) -> Where:
         line = instruction.pos.line

@@ -25,14 +25,14 @@ def command() -> None:
 
 @command.command("ops")
 @click.option("--missing", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.ptx",
-              help="Instead: the instructions of this file that the model lacks.")  # fmt: skip
+              help="Instead: the instructions of this file that the model refuses.")  # fmt: skip
 @click.option("--evidence", type=click.Choice(("measured", "documented", "approximate", "assumed")),
               help="Only these.")  # fmt: skip
 @format_options("text", "json")
 def ops(missing: Path | None, evidence: str | None, output: Output) -> int:
     """Every instruction pattern with its evidence: measured on silicon, documented, approximate, assumed.
 
-    With --missing the exit code is 4 if the file has instructions that the model lacks.
+    With --missing the exit code is 4 if the file has instructions that the model lacks, else 2 if it has illegal ones.
     """
     from umma_probe.harness.fidelity import instruction_rows, missing_instructions
 
@@ -44,7 +44,9 @@ def ops(missing: Path | None, evidence: str | None, output: Output) -> int:
         lacking = missing_instructions(text, str(missing))
         output.emit({"command": "model ops", "file": str(missing), "missing": [row.to_json() for row in lacking]},
                     text=lambda: _missing_text(lacking))  # fmt: skip
-        return ExitCode.UNDECIDED if lacking else ExitCode.OK
+        if any(row.reason == "not modelled" for row in lacking):
+            return ExitCode.UNDECIDED
+        return ExitCode.USAGE if lacking else ExitCode.OK
     rows = [row for row in instruction_rows() if evidence in (None, row.evidence)]
     counts = {word: sum(row.evidence == word for row in rows) for word in dict.fromkeys(row.evidence for row in rows)}
     output.emit({"command": "model ops", "counts": counts, "instructions": [row.to_json() for row in rows]},
@@ -70,4 +72,11 @@ def _text(rows: Sequence[InstructionRow], counts: dict[str, int]) -> str:
 def _missing_text(rows: Sequence[MissingInstruction]) -> str:
     if not rows:
         return "the model has every instruction of this file"
-    return "\n".join(f"{row.text}  ({row.count} times, first in line {row.line}): {row.message}" for row in rows)
+    return "\n".join(_missing_line(row) for row in rows)
+
+
+def _missing_line(row: MissingInstruction) -> str:
+    place = f"{row.count} times, first in line {row.line}" if row.count > 1 else f"line {row.line}"
+    reason = "" if row.reason == "not modelled" else f"{row.reason}: "
+    hint = f"\n  hint: {row.hint}" if row.hint else ""
+    return f"{row.text or 'the kernel'}  ({place}): {reason}{row.message}{hint}"
