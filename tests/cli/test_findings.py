@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,9 +19,13 @@ Cli = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Copies of two findings in the place of all."""
+    """Copies of two findings in the place of all: one with a single run, one with none."""
     for name in ("four-warps", "conflict-k96-one-cta"):
-        shutil.copy(asset_dir(loader.FOLDER) / f"{name}.yaml", tmp_path)
+        text = (asset_dir(loader.FOLDER) / f"{name}.yaml").read_text()
+        if name == "four-warps":
+            (tmp_path / f"{name}.yaml").write_text(text[: text.index("  - probe: alloc")])
+        else:
+            (tmp_path / f"{name}.yaml").write_text(text[: text.index("bears_on:")])
     monkeypatch.setattr(loader, "asset_dir", lambda kind: tmp_path)
     loader.findings.cache_clear()
     yield tmp_path
@@ -59,6 +62,24 @@ def test_list_and_show(cli: Cli) -> None:
         assert title in out
     assert "date of the observation: unknown" in out
     assert "umma-probe run tmem-zero-pv --hd 64 --fill zero --inject operand-hole:512-575,768-831" in out
+
+
+def test_show_questions_and_answers(cli: Cli) -> None:
+    code, out, _ = cli("show", "conflict-scale-input-d-i8")
+    assert code == 0
+    words = " ".join(out.split())
+    assert "umma-probe run numerics --kind i8 --scale-input-d 1 --n 8 --force" in words
+    assert "checks.scaled-c.actual unchanged: The operand is ignored." in words
+    assert "refused, 'out of range'" in words
+    code, out, _ = cli("show", "conflict-k96-one-cta")
+    assert "umma-probe run sf-map --kind mxf4 --k 96 --n 16 --arch sm_103a" in " ".join(out.split())
+
+
+def test_verify_asks_the_assembler(cli: Cli) -> None:
+    code, out, _ = cli("verify", "conflict-shift-spelling")
+    assert code == 0
+    assert "assembler asked 3x" in out
+    assert "NVRTC" in out.splitlines()[0]
 
 
 def test_unknown_id(cli: Cli) -> None:

@@ -113,9 +113,10 @@ class Verified:
 
     @property
     def status(self) -> Status:
-        """The status after these outcomes; runs that settle it differently leave it as it is."""
+        """The status after these outcomes; one that nobody foresaw, or two that settle it differently, leave it."""
         found = {outcome.settles for outcome in self.outcomes} - {None}
-        return next(iter(found)) or self.finding.status if len(found) == 1 else self.finding.status
+        settled = next(iter(found)) if self.holds and len(found) == 1 else None
+        return settled or self.finding.status
 
     @property
     def target(self) -> str:

@@ -74,6 +74,12 @@ def test_outcomes_that_disagree_leave_the_status(finding: Finding) -> None:
     assert result.status is finding.status
 
 
+def test_a_run_that_changed_keeps_the_others_from_settling(finding: Finding) -> None:
+    failing = replace(finding.bears_on[0], expect=tuple(expectations({"verdict": "fail"})), settles=None)
+    result = verify(replace(finding, bears_on=(*finding.bears_on, failing)), Probe(kind="cuda"))
+    assert (result.outcomes[0].settles, result.status) == (Status.REFUTED, finding.status)
+
+
 def test_a_kernel_that_does_not_finish_is_a_change(finding: Finding) -> None:
     result = verify(finding, Probe(error=Deadlock("warp 0 waits")), target="model")
     assert (result.word, result.outcomes[0].verdict) == ("changed", "hang")

@@ -181,7 +181,8 @@ def _verdict_table(results: Sequence[Verified]) -> str:
     rows: list[Sequence[str]] = []
     for result in results:
         rows.append((result.finding.id, result.finding.status.value, result.word, _detail(result)))
-    targets = ", ".join(dict.fromkeys(result.target for result in results if result.outcomes)) or "nothing was run"
+    seen = dict.fromkeys(outcome.target for result in results for outcome in result.outcomes)
+    targets = "; ".join(seen) or "nothing was run"
     parts: list[RenderableType] = [heading("findings verify", targets)]
     parts.append(_table(("finding", "status", "result", "runs"), rows))
     changed = [result.finding.id for result in results if not result.holds]
