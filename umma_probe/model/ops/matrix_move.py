@@ -1,8 +1,14 @@
-"""``ldmatrix``, ``stmatrix`` and ``movmatrix``: 8x8 matrices of 16-bit elements, spread over the registers of a warp.
+"""``ldmatrix``, ``stmatrix`` and ``movmatrix``: matrices of 16- and 8-bit elements, spread over a warp's registers.
 
 Rules (PTX ISA, "Warp-level Matrix Instructions: ldmatrix"): lane 8i + r gives the address of row r of matrix i, and
 each row is 16 bytes, aligned to 16. Lane t holds elements 2(t % 4) and 2(t % 4) + 1 of row t / 4; with ``.trans``
 rows and columns change places. ``.sync.aligned``: all 32 lanes execute it together.
+
+8-bit elements (sm_100 and later) are always transposed: what an address points at are the 16 bytes of one column. Lane
+t of a 16x8 matrix (``stmatrix``) holds rows t / 4 and t / 4 + 8 of columns 2(t % 4) and 2(t % 4) + 1 in one register,
+the neighbours of a row in neighbouring bytes. Of a 16x16 matrix (``ldmatrix``) it holds columns 4(t % 4) to
+4(t % 4) + 3 of these rows, two columns a register. The places are figures in the PTX ISA; they follow CuTe's copy traits. The forms
+that widen 4- and 6-bit elements are missing: where these come to lie in their bytes is a figure too.
 """
 
 from __future__ import annotations
@@ -11,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.errors import PtxSyntaxError, UndefinedBehavior
+from umma_probe.errors import IllegalProgram, PtxSyntaxError, UndefinedBehavior
 from umma_probe.model.decode import operation
 from umma_probe.model.values import TYPES
-from umma_probe.spec.sources import documented
+from umma_probe.spec.sources import documented, header
 
 if TYPE_CHECKING:
     from umma_probe.model.decode import Executor
@@ -116,6 +122,80 @@ def stmatrix(ops: Operands, count: int, trans: bool, space: str | None) -> Execu
             matrices = matrices.swapaxes(2, 3)
         rows = _rows(f, address, count)
         f.launch.memory.store(f, where, rows, np.ascontiguousarray(matrices).reshape(-1, 8))
+        f.select(sel)
+
+    return run
+
+
+# ---------------------------------------------------------------------- 8-bit elements
+def _spread_bytes(columns: Array) -> Array:
+    """Columns (..., c, 16 rows) of bytes to registers (..., c / 8, 32)."""
+    *outer, count, rows = columns.shape
+    # column = lane in four, register, neighbour; row = upper half, lane / 4
+    pairs = columns.reshape(*outer, 4, count // 8, 2, 2, rows // 2)
+    lanes = np.moveaxis(pairs, (-5, -4, -3, -2, -1), (-3, -5, -1, -2, -4))
+    return np.ascontiguousarray(lanes).view(np.uint32).reshape(*outer, count // 8, 32)
+
+
+def _collect_bytes(registers: Array) -> Array:
+    """Registers (..., 32) of 16x8 matrices to columns (..., 8, 16 rows)."""
+    lanes = np.ascontiguousarray(registers, np.uint32).view(np.uint8).reshape(*registers.shape[:-1], 8, 4, 2, 2)
+    columns = np.moveaxis(lanes, (-4, -3, -2, -1), (-1, -4, -2, -3))
+    return np.ascontiguousarray(columns).reshape(*registers.shape[:-1], 8, 16)
+
+
+def _require_blackwell(f: Frame, text: str) -> None:
+    if f.launch.arch.compute_capability[0] < 10:
+        f.fault(IllegalProgram, f"{text}: 8-bit matrices on {f.launch.arch.name}, must be sm_100a or later")
+
+
+@operation(
+    "ldmatrix.sync.aligned.m16n16.{count}.trans.{space?}.b8",
+    refs=(documented(f"{FAMILY}: ldmatrix"), header("copy_traits_sm100.hpp, SM100_U8x8_LDSM_T, SM100_U8x16_LDSM_T")),
+    count={"x1": 1, "x2": 2},
+    space=SPACES,
+)
+def ldmatrix_b8(ops: Operands, count: int, space: str | None) -> Executor:
+    """``ldmatrix.sync.aligned.m16n16.xN.trans.shared.b8 {r, ...}, [p]``: two registers a matrix."""
+    ops.expect_count(2)
+    targets, address = ops.dst_vector(0, B32), ops.address(1)
+    _check_registers(ops, targets, 2 * count)
+    where, text = space or "generic", ops.instruction.text
+
+    def run(f: Frame) -> None:
+        _require_blackwell(f, text)
+        warps = whole_warps(f, text)
+        sel = f.sel
+        rows = _rows(f, address, 2 * count)
+        columns = f.launch.memory.load(f, where, rows, 8, 2).view(np.uint8).reshape(warps, count, 16, 16)
+        f.select(sel)
+        registers = _spread_bytes(columns).reshape(warps, 2 * count, 32)
+        for i, target in enumerate(targets):
+            f.regs[target][sel] = registers[:, i].ravel()
+
+    return run
+
+
+@operation(
+    "stmatrix.sync.aligned.m16n8.{count}.trans.{space?}.b8",
+    refs=(documented(f"{FAMILY}: stmatrix"), header("copy_traits_sm100.hpp, SM100_U8x16_STSM_T")),
+    count=COUNTS,
+    space=SPACES,
+)
+def stmatrix_b8(ops: Operands, count: int, space: str | None) -> Executor:
+    """``stmatrix.sync.aligned.m16n8.xN.trans.shared.b8 [p], {r, ...}``."""
+    ops.expect_count(2)
+    address, sources = ops.address(0), ops.src_vector(1, B32)
+    _check_registers(ops, sources, count)
+    where, text = space or "generic", ops.instruction.text
+
+    def run(f: Frame) -> None:
+        _require_blackwell(f, text)
+        warps = whole_warps(f, text)
+        sel = f.sel
+        registers = np.stack([f.regs[source][sel].reshape(warps, 32) for source in sources], axis=1)
+        rows = _rows(f, address, count)
+        f.launch.memory.store(f, where, rows, _collect_bytes(registers).reshape(-1, 16))
         f.select(sel)
 
     return run

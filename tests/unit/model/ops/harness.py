@@ -48,6 +48,7 @@ def run(
     cluster: int = 1,
     dynamic_smem: int = 0,
     policy: str = "eager",
+    arch: str = "sm_100a",
 ) -> Outcome:
     """Run ``body`` once per row of the inputs (one thread each) and return the output registers.
 
@@ -62,7 +63,7 @@ def run(
     threads = block or min(256, -(-rows // 32) * 32)
     ctas = -(-rows // (threads * cluster)) * cluster
     total = ctas * threads
-    machine = Machine()
+    machine = Machine(arch)
     addresses: list[int] = []
     for column in columns.values():
         padded = np.concatenate([column, np.repeat(column[:1], total - rows, axis=0)])
