@@ -7,8 +7,8 @@ rows and columns change places. ``.sync.aligned``: all 32 lanes execute it toget
 8-bit elements (sm_100 and later) are always transposed: what an address points at are the 16 bytes of one column. Lane
 t of a 16x8 matrix (``stmatrix``) holds rows t / 4 and t / 4 + 8 of columns 2(t % 4) and 2(t % 4) + 1 in one register,
 the neighbours of a row in neighbouring bytes. Of a 16x16 matrix (``ldmatrix``) it holds columns 4(t % 4) to
-4(t % 4) + 3 of these rows, two columns a register. The places are figures in the PTX ISA; they follow CuTe's copy traits. The forms
-that widen 4- and 6-bit elements are missing: where these come to lie in their bytes is a figure too.
+4(t % 4) + 3 of these rows, two columns a register. The places are figures in the PTX ISA; they follow CuTe's copy
+traits. The forms that widen 4- and 6-bit elements are missing: where these come to lie in their bytes is a figure too.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _spread_bytes(columns: Array) -> Array:
     # column = lane in four, register, neighbour; row = upper half, lane / 4
     pairs = columns.reshape(*outer, 4, count // 8, 2, 2, rows // 2)
     lanes = np.moveaxis(pairs, (-5, -4, -3, -2, -1), (-3, -5, -1, -2, -4))
-    return np.ascontiguousarray(lanes).view(np.uint32).reshape(*outer, count // 8, 32)
+    return np.ascontiguousarray(lanes).reshape(*outer, count // 8, 128).view(np.uint32)
 
 
 def _collect_bytes(registers: Array) -> Array:
