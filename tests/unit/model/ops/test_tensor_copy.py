@@ -379,8 +379,8 @@ def test_a_wrong_byte_count_never_completes(bytes_: int) -> None:
         (_plain(map={"dtype": "16u4_align8b", "global_dim": [128, 8], "global_strides": [64], "box_dim": [64, 4]},
                 at=(1, 0)), UndefinedBehavior, ("coordinate 0 is 1", "multiple of 2")),
         (_plain(kernel="load_3d", at=(0, 0, 0), tensor=np.zeros((2, 4, 8, 16), np.uint16),
-                map={"dtype": "u16", "global_dim": [16, 8, 4], "global_strides": [32, 256], "box_dim": [8, 2, 2],
-                     "interleave": "16B"}), NotModelled, ("interleave 16B",)),
+                map={"dtype": "16u4_align8b", "global_dim": [32, 8, 4], "global_strides": [32, 256],
+                     "box_dim": [32, 2, 2], "interleave": "16B"}), NotModelled, ("interleave 16B",)),
     ],
 )  # fmt: skip
 def test_illegal_copies(copy: Copy, error: type[Exception], words: tuple[str, ...]) -> None:
@@ -394,3 +394,43 @@ def test_illegal_copies(copy: Copy, error: type[Exception], words: tuple[str, ..
 def test_a_map_that_the_driver_refuses() -> None:
     with pytest.raises(ConfigError, match="multiple of 16 bytes"):
         run_on_model(_plain(map=_map(np.zeros((16, 64), np.uint16), "u16", [63, 8])))
+
+
+# ---------------------------------------------------------------------- interleaved tensors
+def _slices(n: int, slices: int, h: int, w: int) -> Any:
+    """(N, C/8, H, W, 8) of u16, and the map of dimensions (W, H, C/8, N)."""
+    tensor = np.arange(n * slices * h * w * 8, dtype=np.uint16).reshape(n, slices, h, w, 8)
+    fields = {"dtype": "u16", "global_dim": [w, h, slices, n], "interleave": "16B",
+              "global_strides": list(reversed(tensor.strides[:-2]))}  # fmt: skip
+    return tensor, fields
+
+
+def test_a_box_of_slices() -> None:
+    tensor, fields = _slices(3, 4, 5, 24)
+    copy = Copy("load_4d", tensor, fields | {"box_dim": [8, 3, 4, 2]}, (20, 3, 2, 1), tx_bytes=8 * 3 * 2 * 16)
+    outcome = run_on_model(copy)
+    assert outcome.complete
+    assert not outcome.launch.findings
+    expected = np.zeros((2, 3, 8, 8), np.uint16)
+    expected[:, :2, :4] = tensor[1:3, 2, 3:5, 20:24]
+    np.testing.assert_array_equal(outcome.shared[: expected.nbytes].view(np.uint16), expected.ravel())
+
+
+def test_a_column_of_slices() -> None:
+    tensor, fields = _slices(2, 3, 4, 6)
+    fields |= {"pixel_box_lower_corner": [-1, -1], "pixel_box_upper_corner": [-1, -1],
+               "channels_per_pixel": 8, "pixels_per_column": 30}  # fmt: skip
+    copy = Copy("load_im2col_4d", tensor, fields, (-1, -1, 2, 0), (1, 2), tx_bytes=30 * 16)
+    outcome = run_on_model(copy)
+    assert outcome.complete
+    bases = [(n, y, x) for n in range(2) for y in range(-1, 3) for x in range(-1, 5)][:30]
+    padded = np.pad(tensor[:, 2], ((0, 0), (0, 4), (0, 4), (0, 0)))
+    expected = np.array([padded[n, y + 2, x + 1] for n, y, x in bases], np.uint16)
+    np.testing.assert_array_equal(outcome.shared[: expected.nbytes].view(np.uint16), expected.ravel())
+
+
+def test_no_gather_of_slices() -> None:
+    tensor, fields = _slices(2, 3, 4, 8)
+    copy = Copy("load_gather4", tensor, fields | {"box_dim": [8, 1, 1, 1]}, (0, 0, 0, 0, 0), tx_bytes=512)
+    with pytest.raises(IllegalProgram, match="rank 4, must have 2"):
+        run_on_model(copy)
