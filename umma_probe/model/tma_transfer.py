@@ -18,7 +18,7 @@ from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.memory import GLOBAL_BASE
 from umma_probe.model.operand_fetch import check_async_read
 from umma_probe.model.tma_elements import convert_loaded, fill_pattern, reduce_elements, reduction_problem
-from umma_probe.spec.tensor_map import INNER_START, NEGATIVE_STORE, RESTRICTIONS, TENSOR_MAP, TensorMapFields
+from umma_probe.spec.tensor_map import GATHER, INNER_START, NEGATIVE_STORE, RESTRICTIONS, TENSOR_MAP, TensorMapFields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class BoxAccess:
 
         :raises IllegalProgram: rank or mode differ.
         :raises UndefinedBehavior: a coordinate that the element type forbids.
-        :raises NotModelled: an interleaved map.
+        :raises NotModelled: an interleaved map of a type with gaps or smaller than a byte.
         """
         fields = self.fields
         if fields.rank != rank:
@@ -65,8 +65,9 @@ class BoxAccess:
         if (fields.im2col is not None) != (self.access is Access.IM2COL):
             mode = "im2col" if fields.im2col else "tiled"
             self._fault(f, thread, IllegalProgram, f"the tensor map is {mode}, the instruction is not")
-        if fields.interleave != "none":
-            self._fault(f, thread, NotModelled, f"interleave {fields.interleave}: where slices lie is not documented")
+        if fields.slice_bytes:
+            self._check_interleaved(f, thread)
+            return
         if self.access is Access.ROWS and fields.box_dim[1] != 1:
             self._fault(
                 f, thread, IllegalProgram, f"box_dim[1] is {fields.box_dim[1]}, must be 1 for gather4, scatter4"
@@ -80,6 +81,14 @@ class BoxAccess:
             message = (f"coordinate 0 is {self.coordinates[0]} of {fields.dtype}, {start // 8} bytes, must be a "
                        f"multiple of {CHUNK_BYTES} bytes: the GPU reports an illegal instruction")  # fmt: skip
             self._fault(f, thread, IllegalProgram, message, INNER_START)
+
+    def _check_interleaved(self, f: Frame, thread: int) -> None:
+        fields = self.fields
+        if self.access is Access.ROWS:
+            rule = f"interleave is {fields.interleave}, must be none for gather4 and scatter4"
+            self._fault(f, thread, IllegalProgram, rule, GATHER)
+        if fields.element.packed:
+            self._fault(f, thread, NotModelled, f"interleave {fields.interleave} of {fields.dtype}: nobody says how")
 
     def _fault(self, f: Frame, thread: int, error: type[UmmaProbeError], message: str, ref: Ref = RESTRICTIONS) -> None:
         f.fault(error, f"{self.text}: {message}", thread, ref=str(ref))
