@@ -15,6 +15,7 @@ NUMPY_TYPES: dict[str, Any] = {
     "f64": np.float64, "f32": np.float32, "tf32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
     "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "ue8m0": ml_dtypes.float8_e8m0fnu,
     "s8": np.int8, "u8": np.uint8, "s16": np.int16, "s32": np.int32, "u32": np.uint32, "s64": np.int64,
+    "u64": np.uint64,
 }  # fmt: skip
 """Case dtypes as NumPy holds them."""
 
