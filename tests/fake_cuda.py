@@ -6,6 +6,7 @@ It keeps memory in bytes objects and records launches, so that tests can see exa
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import SimpleNamespace
@@ -97,6 +98,8 @@ class FakeDriver:
         self.event_statuses: list[Status] = []
         """What the next queries of an event answer; then success."""
         self.load_status = OK
+        self.says = ""
+        """What the kernel prints: it comes out on stdout when the context is synchronised."""
 
     # ---- discovery
     def cuInit(self, flags: int) -> tuple[Status]:  # noqa: N802
@@ -139,6 +142,11 @@ class FakeDriver:
         return OK, "context"
 
     def cuCtxSetCurrent(self, context: str) -> tuple[Status]:  # noqa: N802
+        return (OK,)
+
+    def cuCtxSynchronize(self) -> tuple[Status]:  # noqa: N802
+        os.write(1, self.says.encode())
+        self.says = ""
         return (OK,)
 
     def cuMemAlloc(self, size: int) -> tuple[Status, int]:  # noqa: N802

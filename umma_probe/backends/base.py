@@ -46,7 +46,7 @@ class LaunchOutcome:
     findings: tuple[Note, ...] = ()
     reviews: tuple[Note, ...] = ()
     printed: str = ""
-    """What the kernel said by printf, on the model; there it went to stderr too."""
+    """What the kernel said by printf; it went to stderr too."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +192,35 @@ class Device(Protocol):
         :raises ConfigError: there is none.
         """
         ...
+
+
+def source_text(what: str, value: Any) -> str:
+    """What ``compile`` and ``load_ptx`` take.
+
+    :raises ConfigError: it is no text.
+    """
+    if not isinstance(value, str):
+        raise ConfigError(f"{what}: the source is of type {type(value).__name__}, must be text",
+                          hint=f"{what}(Path(file).read_text())")  # fmt: skip
+    return value
+
+
+def array_of_numbers(values: Any) -> npt.NDArray[Any]:
+    """What ``array`` copies to the device.
+
+    :raises ConfigError: it is no array of numbers: None, text, a ragged list.
+    """
+    import numpy as np  # not with the module: the command line reads its time limit, and starts fast
+
+    hint = "dev.array(np.zeros(128, np.float32))"
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"array: values are no array of numbers: {error}", hint=hint) from error
+    if array.dtype.hasobject or array.dtype.kind in "USMm":
+        kind = "None" if values is None else f"a {type(values).__name__} of {array.dtype}"
+        raise ConfigError(f"array: values are {kind}, must be an array of numbers", hint=hint)
+    return array
 
 
 def dims(what: str, value: Dims) -> tuple[int, int, int]:

@@ -10,6 +10,8 @@ from umma_probe.backends.base import (
     Dims,
     LaunchOutcome,
     TmemSnapshot,
+    array_of_numbers,
+    source_text,
     tensor_map_words,
 )
 from umma_probe.errors import ConfigError, DeviceUnavailable
@@ -57,15 +59,19 @@ class CudaDevice:
 
         :raises CompileError: NVRTC refused the source.
         """
-        return CudaModule(self.gpu.compile(source, name, arch=self.arch, options=options, include_dirs=include_dirs))
+        text = source_text("compile", source)
+        return CudaModule(self.gpu.compile(text, name, arch=self.arch, options=options, include_dirs=include_dirs))
 
     def load_ptx(self, text: str, name: str = "<ptx>") -> CudaModule:
         """Assemble PTX with the driver, and load it."""
-        return CudaModule(self.gpu.load_ptx(text))
+        return CudaModule(self.gpu.load_ptx(source_text("load_ptx", text)))
 
     def array(self, values: npt.NDArray[Any]) -> DeviceBuffer:
-        """Device memory with a copy of ``values``."""
-        return self.gpu.array(values)
+        """Device memory with a copy of ``values``.
+
+        :raises ConfigError: it is no array of numbers.
+        """
+        return self.gpu.array(array_of_numbers(values))
 
     def tensor_map(self, buffer: DeviceBuffer, **fields: Any) -> TensorMap:
         """A tiled map, encoded by the driver; words as in a launch case.
@@ -130,7 +136,7 @@ class CudaKernel:
         result = self._kernel.launch(
             grid=grid, block=block, cluster=cluster, dynamic_smem=dynamic_smem, args=args, timeout=timeout
         )
-        return LaunchOutcome(result.gpu_seconds)
+        return LaunchOutcome(result.gpu_seconds, printed=result.printed)
 
 
 def _driver_version() -> str | None:

@@ -29,6 +29,21 @@ def open_target(target: str = "auto", *, arch: str = "", policy: str = "eager", 
     :raises ConfigError: no such target, architecture or policy.
     :raises DeviceUnavailable: the target is not here, or lacks what is needed.
     """
+    arch = arch or required_arch(needs)
+    chosen = choose_target(target, arch=arch, needs=needs)
+    if isinstance(chosen, int):
+        return _open_gpu(chosen, arch, needs)
+    from umma_probe.backends.model import ModelDevice
+
+    return ModelDevice(arch or DEFAULT_MODEL_ARCH, policy, chosen)
+
+
+def choose_target(target: str, *, arch: str = "", needs: Collection[str] = ()) -> int | str:
+    """The number of a GPU; or for the model the reason, where ``auto`` took it for want of a GPU. Opens nothing.
+
+    :raises ConfigError: no such target or architecture.
+    :raises DeviceUnavailable: the architecture lacks what is needed.
+    """
     match = _CUDA.fullmatch(target)
     if target not in ("auto", "model") and match is None:
         raise ConfigError(f"target is '{target}', must be auto, model, cuda or cuda:N")
@@ -36,16 +51,8 @@ def open_target(target: str = "auto", *, arch: str = "", policy: str = "eager", 
     if arch:
         check_arch(arch, needs)
     if match is not None:
-        return _open_gpu(int(match[1] or 0), arch, needs)
-    reason = ""
-    if target == "auto":
-        found = _first_gpu(arch, needs)
-        if isinstance(found, int):
-            return _open_gpu(found, arch, needs)
-        reason = found
-    from umma_probe.backends.model import ModelDevice
-
-    return ModelDevice(arch or DEFAULT_MODEL_ARCH, policy, reason)
+        return int(match[1] or 0)
+    return _first_gpu(arch, needs) if target == "auto" else ""
 
 
 def required_arch(needs: Collection[str]) -> str:

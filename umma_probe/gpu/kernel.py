@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from umma_probe.errors import ConfigError, unknown_name
+from umma_probe.errors import ConfigError, DeviceError, DeviceTimeout, unknown_name
 from umma_probe.gpu.driver import call
 from umma_probe.gpu.launch import (
     PORTABLE_CLUSTER,
@@ -17,6 +18,7 @@ from umma_probe.gpu.launch import (
     as_dims,
     check_launch,
 )
+from umma_probe.gpu.printf import printed_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +35,8 @@ class LaunchResult:
     shape: LaunchShape
     gpu_seconds: float
     """Between two events around the kernel."""
+    printed: str = ""
+    """What it said by printf; it went to stderr too."""
 
 
 class GpuModule:
@@ -109,11 +113,24 @@ class GpuKernel:
         call(api, "cuEventRecord", begin, None)
         call(api, "cuLaunchKernelEx", self._config(shape), self._handle, packed.address, 0, doing=doing)
         call(api, "cuEventRecord", end, None)
-        self.device.wait(end, timeout, doing)
+        printed = self._finish(end, timeout, doing)
         seconds = call(api, "cuEventElapsedTime", begin, end) * 1e-3
         for event in (begin, end):
             call(api, "cuEventDestroy", event)
-        return LaunchResult(shape, float(seconds))
+        return LaunchResult(shape, float(seconds), printed)
+
+    def _finish(self, end: Any, timeout: float | None, doing: str) -> str:
+        """Wait for the event; what the kernel printed, also if it faulted after that."""
+        try:
+            self.device.wait(end, timeout, doing)
+        except DeviceTimeout:
+            raise  # it still runs
+        except DeviceError:
+            sys.stderr.write(printed_text(self.device.api))
+            raise
+        printed = printed_text(self.device.api)
+        sys.stderr.write(printed)
+        return printed
 
     def _allow(self, shape: LaunchShape) -> None:
         """Opt in to what a plain launch may not use."""

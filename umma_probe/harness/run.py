@@ -15,6 +15,7 @@ import numpy as np
 from umma_probe.backends.base import DEFAULT_TIMEOUT_S
 from umma_probe.backends.target import DEFAULT_MODEL_ARCH, check_arch, open_target, required_arch
 from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError
+from umma_probe.harness import milestones
 from umma_probe.harness.diagnosis.errors import diagnose_error
 from umma_probe.harness.manifest import ProbeContract, load_probe
 from umma_probe.harness.reporting import add_notes, environment, exit_code, fail_with, settle, target_record
@@ -159,6 +160,7 @@ def _launch(device: Device, kernel: Any, plan: LaunchPlan, timeout: float | None
                 arguments.append(device.tensor_map(mapped[-1], **fields))
             case _:
                 arguments.append(argument)
+    milestones.launch_begins()
     outcome = kernel.launch(
         grid=plan.grid,
         block=plan.block,

@@ -161,3 +161,19 @@ def test_every_wrong_number_is_named() -> None:
     _, device = device_with(FakeKernel(), RTX)
     with pytest.raises(ConfigError, match=r"block has 2048.*cluster has 16 CTAs, must be at most 8.*at most 101376"):
         device.load_cubin(b"")["gemm"].launch(grid=16, block=2048, cluster=16, dynamic_smem=200_000)
+
+
+def test_what_a_kernel_prints_goes_to_stderr_and_into_the_result(capfd: pytest.CaptureFixture[str]) -> None:
+    driver, device = device_with(FakeKernel())
+    driver.says = "lane 3: \u00b5 = 2\n"
+    result = device.load_cubin(b"")["gemm"].launch(grid=1, block=32)
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err, result.printed) == ("", "lane 3: \u00b5 = 2\n", "lane 3: \u00b5 = 2\n")
+
+
+def test_what_a_kernel_printed_before_a_fault_is_not_lost(capfd: pytest.CaptureFixture[str]) -> None:
+    driver, device = device_with(FakeKernel())
+    driver.says, driver.event_statuses = "before\n", [Status.CUDA_ERROR_ILLEGAL_ADDRESS]
+    with pytest.raises(DeviceError, match="ILLEGAL_ADDRESS"):
+        device.load_cubin(b"")["gemm"].launch(grid=1, block=32)
+    assert capfd.readouterr() == ("", "before\n")

@@ -147,7 +147,7 @@ def verify(ids: tuple[str, ...], target: str, arch: str, write: bool, output: Ou
 
 def _verify(entry: Finding, target: str, arch: str) -> Verified:
     from umma_probe.findings.verify import verify as verify_finding
-    from umma_probe.harness.run import run_probe
+    from umma_probe.harness.single import run_probe
 
     return verify_finding(entry, run_probe, target=target, arch=arch, on_outcome=_say)
 

@@ -24,7 +24,7 @@ def _fmha(output: Output, explain: bool, **options: Any) -> int:
     if explain:
         return _explain(params, output)
     from umma_probe.harness.reporting import exit_code
-    from umma_probe.harness.run import run_probe
+    from umma_probe.harness.single import run_probe
 
     report = run_probe(_CONTRACT.name, params, **options)
     report.command = "fmha"

@@ -64,7 +64,8 @@ def probe_command(contract: ProbeContract) -> click.Command:
 
 
 def _run(contract: ProbeContract, output: Output, options: dict[str, Any]) -> int:
-    from umma_probe.harness.run import exit_code, run_probe
+    from umma_probe.harness.reporting import exit_code
+    from umma_probe.harness.single import run_probe
 
     params = {option.key: options.pop(option.key) for option in contract.options}
     report = run_probe(contract.name, params, **options)

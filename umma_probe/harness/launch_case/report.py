@@ -15,7 +15,7 @@ from umma_probe.harness.launch_case.run import CaseResult, run_case
 from umma_probe.harness.launch_case.schema import load_case
 from umma_probe.harness.launch_case.tmem_use import tmem_use
 from umma_probe.harness.reporting import add_notes, environment, fail_with, settle, target_record
-from umma_probe.record.schema import Check, Report, Timing, Verdict
+from umma_probe.record.schema import Check, Report, Target, Timing, Verdict
 from umma_probe.spec.sources import Evidence, Ref
 
 if TYPE_CHECKING:
@@ -66,20 +66,12 @@ def exec_case(
     """
     case = load_case(path)
     wanted = arch or case.arch
-    needs = ("tmem",) if wanted.startswith(("sm_10", "sm_11")) else ()
-    device = open_target(target, arch=wanted, policy=policy, needs=needs)
+    device = open_target(target, arch=wanted, policy=policy, needs=needs_of(wanted))
     if trace is not None:
         _attach(device, trace)
     if jobs != 1:
         _allow(device, jobs)
-    report = Report(
-        command="exec",
-        probe=case.name,
-        title=f"kernel {case.entry} of {case.source.name}",
-        params=_parameters(case),
-        target=target_record(device),
-        environment=environment(),
-    )
+    report = empty_report(case, target_record(device))
     start = time.perf_counter()
     try:
         result = run_case(device, case, timeout=timeout)
@@ -107,6 +99,23 @@ def exec_case(
             _tolerate(report, UNUSED_READS)
     settle(report)
     return report, result, device
+
+
+def needs_of(arch: str) -> tuple[str, ...]:
+    """What a device must have to run a case for ``arch``."""
+    return ("tmem",) if arch.startswith(("sm_10", "sm_11")) else ()
+
+
+def empty_report(case: LaunchCase, target: Target) -> Report:
+    """A report of a case that nothing is known of yet."""
+    return Report(
+        command="exec",
+        probe=case.name,
+        title=f"kernel {case.entry} of {case.source.name}",
+        params=_parameters(case),
+        target=target,
+        environment=environment(),
+    )
 
 
 def _attach(device: Device, trace: Trace) -> None:
@@ -157,7 +166,7 @@ def save_outputs(folder: Path, case: LaunchCase, result: CaseResult) -> None:
         for spec in case.buffers:
             result.outputs[spec.name].tofile(folder / f"{spec.name}.bin")
     except OSError as error:
-        raise ConfigError(f"--save-outputs: cannot write {folder}: {error.strerror}") from error
+        raise ConfigError(f"--save-outputs: cannot write {folder}: {error.strerror or error}") from error
 
 
 def save_tmem(file: Path, device: Device) -> None:
@@ -170,15 +179,16 @@ def save_tmem(file: Path, device: Device) -> None:
     snapshots = device.tmem_all()
     numbers = sorted(snapshots)
     try:
-        np.savez_compressed(
-            file,
-            cta=np.array(numbers),
-            words=np.stack([snapshots[n].words for n in numbers]),
-            written=np.stack([snapshots[n].written for n in numbers]),
-            writer_line=np.stack([_writer_lines(snapshots[n]) for n in numbers]),
-        )
+        with file.open("wb") as handle:  # a name is taken as it is; NumPy would add an ending
+            np.savez_compressed(
+                handle,
+                cta=np.array(numbers),
+                words=np.stack([snapshots[n].words for n in numbers]),
+                written=np.stack([snapshots[n].written for n in numbers]),
+                writer_line=np.stack([_writer_lines(snapshots[n]) for n in numbers]),
+            )
     except OSError as error:
-        raise ConfigError(f"--dump-tmem: cannot write {file}: {error.strerror}") from error
+        raise ConfigError(f"--dump-tmem: cannot write {file}: {error.strerror or error}") from error
 
 
 def _writer_lines(snapshot: TmemSnapshot) -> NDArray[np.int32]:
@@ -196,4 +206,4 @@ def save_trace(file: Path, trace: Trace) -> None:
     try:
         file.write_text(trace.timeline() if file.suffix == ".json" else trace.text(), encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"--trace: cannot write {file}: {error.strerror}") from error
+        raise ConfigError(f"--trace: cannot write {file}: {error.strerror or error}") from error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import ConfigError
+from umma_probe.harness import milestones
 from umma_probe.harness.launch_case.dtypes import from_values, to_values
 from umma_probe.harness.launch_case.expression import evaluate
 from umma_probe.harness.launch_case.schema import placement_order
@@ -107,6 +108,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
     specs = {spec.name: spec for spec in case.buffers}
     # before the launch: a mistake in an expectation must not cost a run
     expected = [_expected(entry, specs[entry.buffer], specs, inputs) for entry in case.expect]
+    milestones.launch_begins()
     outcome = kernel.launch(
         grid=case.grid, block=case.block, cluster=case.cluster, dynamic_smem=case.dynamic_smem, args=arguments,
         timeout=timeout,

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from umma_probe.errors import ConfigError, ExitCode
-from umma_probe.harness.sweep.engine import GRACE_S, Engine
+from umma_probe.harness.sweep.engine import Engine
 from umma_probe.harness.sweep.journal import CaseRecord, Journal, default_state_dir
 from umma_probe.harness.sweep.outcome import CaseResult
 from umma_probe.harness.sweep.worker import Runner, run_case
+from umma_probe.harness.worker_process import GRACE_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import signal
 import time
 from collections import deque
@@ -23,18 +22,14 @@ from typing import TYPE_CHECKING, Any
 from umma_probe.errors import ExitCode, InternalError
 from umma_probe.harness.sweep.journal import CaseRecord, internal_record
 from umma_probe.harness.sweep.worker import READY, STARTED, Job, run_case, work
+from umma_probe.harness.worker_process import GRACE_S, START_S, WorkerProcess, ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from multiprocessing.connection import Connection
-    from multiprocessing.context import SpawnProcess
 
     from umma_probe.harness.sweep.journal import Journal
     from umma_probe.harness.sweep.worker import Runner
 
-GRACE_S = 15.0
-_START_S = 60.0
-"""So long a worker may take to start."""
 _STARTS = 3
 """So many workers in a row may fail to start."""
 _LAST_RITES_S = 10.0
@@ -48,8 +43,7 @@ OnFinish = "Callable[[CaseRecord], None]"
 class _Worker:
     """A process and what it is doing."""
 
-    process: SpawnProcess
-    channel: Connection
+    process: WorkerProcess
     target: str
     deadline: float
     ready: bool = False
@@ -108,7 +102,7 @@ class Engine:
                 worker.since = time.monotonic()
                 worker.deadline = worker.since + worker.job[0].timeout_s + self.grace_s
                 with contextlib.suppress(OSError):  # it died while idle: the next step sees that
-                    worker.channel.send(worker.job)
+                    worker.process.channel.send(worker.job)
 
     def _unserved(self) -> list[str]:
         """Targets that queued jobs are pinned to and that no worker has."""
@@ -126,39 +120,28 @@ class Engine:
     def _hire(self, target: str | None = None) -> _Worker:
         load = {target: sum(worker.target == target for worker in self._workers) for target in self.targets}
         target = target or min(self.targets, key=lambda name: load[name])
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(theirs, _Lazy(self.journal.fd), self.runner, target), daemon=True)
-        process.start()
-        theirs.close()
-        return _Worker(process, ours, target, time.monotonic() + _START_S)
+        process = WorkerProcess(work, _Lazy(self.journal.fd), self.runner, target)
+        return _Worker(process, target, time.monotonic() + START_S)
 
     def _dismiss(self) -> None:
         """End all workers, busy or not."""
         for worker in self._workers:
             if worker.job is None:
                 with contextlib.suppress(OSError):
-                    worker.channel.send(None)
+                    worker.process.channel.send(None)
             else:
                 worker.process.kill()
         for worker in self._workers:
             worker.process.join(1.0)
-            self._bury(worker)
+            worker.process.bury()
         self._workers.clear()
-
-    def _bury(self, worker: _Worker) -> None:
-        if worker.process.is_alive():
-            worker.process.kill()
-        worker.process.join()
-        worker.channel.close()
-        worker.process.close()
 
     # ------------------------------------------------------------------------------------------------------- steps
     def _step(self) -> list[CaseRecord]:
         """Wait for something to happen and return the cases that it finished."""
         watched: dict[Any, _Worker] = {}
         for worker in self._workers:
-            watched[worker.channel] = worker
+            watched[worker.process.channel] = worker
             watched[worker.process.sentinel] = worker
         soonest = min((worker.deadline for worker in self._workers if not worker.ready or worker.job), default=0.0)
         happened = connection.wait(list(watched), max(soonest - time.monotonic(), 0.0))
@@ -173,7 +156,7 @@ class Engine:
     def _hear(self, worker: _Worker) -> list[CaseRecord]:
         """A message, or the end of the channel."""
         try:
-            message = worker.channel.recv()
+            message = worker.process.channel.recv()
         except (EOFError, OSError):
             return self._died(worker)
         if message == READY:
@@ -186,14 +169,13 @@ class Engine:
         worker.job = None
         if worker.target != "model" and record.verdict in _CONTEXT_LOST:
             self._workers.remove(worker)
-            self._bury(worker)
+            worker.process.bury()
         return [record]
 
     def _died(self, worker: _Worker) -> list[CaseRecord]:
         self._workers.remove(worker)
-        worker.process.join(_LAST_RITES_S)
-        status, job, since = worker.process.exitcode, worker.job, worker.since
-        self._bury(worker)
+        status, job, since = worker.process.join(_LAST_RITES_S), worker.job, worker.since
+        worker.process.bury()
         if job is None:
             if not worker.ready:
                 self._failed_start(f"ended with status {status}")
@@ -205,15 +187,14 @@ class Engine:
             self._killed.add(job[1])
             self._queue.appendleft(job)
             return []
-        how = f"died with {signal.Signals(-status).name}" if status and status < 0 else f"ended with status {status}"
-        return [self._note(internal_record(job[1], f"the worker process {how}", _seconds(since)))]
+        return [self._note(internal_record(job[1], f"the worker process {ending(status)}", _seconds(since)))]
 
     def _overdue(self, worker: _Worker) -> list[CaseRecord]:
         self._workers.remove(worker)
         job, since = worker.job, worker.since
-        self._bury(worker)
+        worker.process.bury()
         if job is None:
-            self._failed_start(f"did not start within {_START_S:g} s")
+            self._failed_start(f"did not start within {START_S:g} s")
             return []
         if (written := self.journal.records().get(job[1])) is not None:
             return [written]

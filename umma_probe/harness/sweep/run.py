@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from umma_probe.backends.target import required_arch
 from umma_probe.harness.reporting import environment
 from umma_probe.harness.sweep.config import load_config, preflight, with_arch
-from umma_probe.harness.sweep.engine import GRACE_S, Engine
+from umma_probe.harness.sweep.engine import Engine
 from umma_probe.harness.sweep.journal import CaseRecord, Journal, default_state_dir
 from umma_probe.harness.sweep.outcome import CaseResult, SweepResult
 from umma_probe.harness.sweep.targets import TargetPlan, plan_targets
 from umma_probe.harness.sweep.worker import Runner, run_case
+from umma_probe.harness.worker_process import GRACE_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,21 +1,11 @@
-"""The worker process: takes cases, runs them one after another, writes each result to the journal, then says so.
-
-A worker ends with its parent, however that ends. Ctrl-C is the parent's business. What a case prints goes to stderr,
-since stdout carries the sweep's result and nothing else.
-"""
+"""The work of a sweep's worker process: takes cases, runs them one after another, writes each result, then says so."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import os
-import signal
-import threading
 import time
 import traceback
 from collections.abc import Callable
 from functools import lru_cache
-from multiprocessing import connection, parent_process
 from typing import TYPE_CHECKING, Protocol
 
 from umma_probe.errors import InternalError, UmmaProbeError
@@ -33,7 +23,6 @@ Runner = Callable[[CaseSpec, str], Report]
 
 READY = "ready"
 STARTED = "started"
-_PR_SET_PDEATHSIG = 1
 Job = tuple[CaseSpec, str]
 """A case and its digest."""
 
@@ -75,10 +64,6 @@ def _gpu(target: str, arch: str, needs: tuple[str, ...]) -> Device:
 
 def work(channel: Connection, journal: Inherited, runner: Runner, target: str) -> None:
     """Run what comes through the channel until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.dup2(2, 1)
-    _die_with_parent()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     writer = JournalWriter(journal.detach())
     channel.send(READY)
     while True:
@@ -113,17 +98,3 @@ def outcome(case: CaseSpec, digest: str, runner: Runner, target: str) -> CaseRec
 
 def _since(start: float) -> float:
     return round(time.perf_counter() - start, 4)
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to kill this process when its parent dies: a thread of ours cannot run while C code holds the GIL."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _end_with_parent() -> None:
-    """The same where there is no such call, and for a parent that was gone before it."""
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
