@@ -14,6 +14,10 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "device"]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> object:
     if name == "device":
         from umma_probe.api import device

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from umma_probe.backends.target import open_target
+from umma_probe.errors import ConfigError
 
 if TYPE_CHECKING:
     from umma_probe.backends.base import Device
@@ -27,4 +28,7 @@ def device(target: str = "auto", *, arch: str = "", policy: str = "eager") -> De
     :raises ConfigError: no such target, architecture or policy.
     :raises DeviceUnavailable: the target is not here.
     """
+    for name, value in (("target", target), ("arch", arch), ("policy", policy)):
+        if not isinstance(value, str):
+            raise ConfigError(f"{name} is {value!r}, must be text", hint='device("model", arch="sm_100a")')
     return open_target(target, arch=arch, policy=policy)

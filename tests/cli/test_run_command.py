@@ -64,7 +64,7 @@ def test_into_a_file(cli, tmp_path: Path) -> None:
         (["tmem-layout", "--readback", "16x256b.x64"], ["at most 128"]),
         (["tmem-layout", "--target", "gpu"], ["target is 'gpu'"]),
         (["tmem-layout", "--target", "model", "--policy", "hasty"], ["policy is 'hasty'"]),
-        (["tmem-layout", "--mm", "3"], ["No such option"]),
+        (["tmem-layout", "--mm", "3"], ["no such option '--mm'", "hint: umma-probe run tmem-layout --help"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

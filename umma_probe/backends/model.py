@@ -18,7 +18,9 @@ from umma_probe.backends.base import (
     Note,
     TmemSnapshot,
     TmemWriter,
+    array_of_numbers,
     dims,
+    source_text,
     tensor_map_words,
 )
 from umma_probe.errors import ConfigError, DeviceTimeout
@@ -141,9 +143,8 @@ class ModelDevice:
         """
         from umma_probe.gpu.nvrtc import compile_source
 
-        made = compile_source(
-            source, name, arch=self._machine.arch.name, kind="ptx", options=options, include_dirs=include_dirs
-        )
+        text, arch = source_text("compile", source), self._machine.arch.name
+        made = compile_source(text, name, arch=arch, kind="ptx", options=options, include_dirs=include_dirs)
         return self.load_ptx(made.ptx, f"{name} (PTX)")
 
     def load_ptx(self, text: str, name: str = "<ptx>") -> ModelModule:
@@ -151,12 +152,15 @@ class ModelDevice:
 
         :raises PtxSyntaxError: the text is not PTX.
         """
-        return ModelModule(self, self._machine.load(text, name))
+        return ModelModule(self, self._machine.load(source_text("load_ptx", text), name))
 
     def array(self, values: npt.NDArray[Any]) -> ModelBuffer:
-        """Device memory with a copy of ``values``."""
+        """Device memory with a copy of ``values``.
+
+        :raises ConfigError: it is no array of numbers.
+        """
         self._buffers += 1
-        return ModelBuffer(self._machine, np.asarray(values), f"array {self._buffers}")
+        return ModelBuffer(self._machine, array_of_numbers(values), f"array {self._buffers}")
 
     def tensor_map(self, buffer: ModelBuffer, **fields: Any) -> TensorMap:
         """A tiled map, or an im2col one where ``pixels_per_column`` is among the fields; words as in a launch case.

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from umma_probe.cli.rendering import grid, span
+from umma_probe.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +36,67 @@ class HexInteger(click.ParamType):  # type: ignore[type-arg]  # generic in newer
             return int(str(value), 0)
         except ValueError:
             self.fail(f"'{value}' is not an integer such as 1024, or 0x400 in hexadecimal", param, ctx)
+
+
+class Word(int):
+    """A descriptor as it was given; ``reading`` says how, where it could have been read otherwise."""
+
+    reading: str = ""
+
+
+class RawWord(click.ParamType):  # type: ignore[type-arg]  # generic in newer click only
+    """A word of ``bits`` bits: ``0x8100490``.
+
+    Documents and debuggers write words in hexadecimal, Python and JSON in decimal. Without a prefix a word is read only
+    if one of the two is left: letters or a leading zero make it hexadecimal; what is too long for that is decimal.
+    """
+
+    name = "word"
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Word:
+        """Read it.
+
+        :raises ConfigError: it is no word, or it could mean two.
+        """
+        if isinstance(value, Word):
+            return value
+        text = str(value).replace("_", "").lower()
+        if text.startswith(("0x", "0b")):
+            return Word(self._number(text, 0, value))
+        as_hex = self._number(text, 16, value)
+        decimal = int(text) if text.isascii() and text.isdecimal() else None
+        if decimal is None or (text.startswith("0") and len(text) > 1):
+            return self._read(as_hex, "hexadecimal", value)
+        if as_hex == decimal:
+            return Word(decimal)
+        if as_hex >> self.bits:
+            return self._read(decimal, "decimal", value)
+        raise ConfigError(
+            f"word is '{value}': {as_hex:#x} if that is hexadecimal, {decimal:#x} if it is decimal",
+            hint=f"write {as_hex:#x} or {decimal:#x}",
+        )
+
+    def _number(self, text: str, base: int, value: Any) -> int:
+        try:
+            number = int(text, base)
+        except ValueError:
+            number = -1
+        if number < 0:
+            raise ConfigError(f"word is '{value}', must be {self.bits} bits such as 0x8100490")
+        return number
+
+    def _read(self, number: int, base: str, value: Any) -> Word:
+        word = Word(number)
+        word.reading = f"'{value}' was read as {base}: {number:#x}"
+        return word
+
+
+def reading_note(word: int) -> tuple[str, ...]:
+    """What to say of how a word was read, if anything."""
+    return (word.reading,) if isinstance(word, Word) and word.reading else ()
 
 
 def field_rows(layout: BitLayout, word: int, meanings: Mapping[str, str]) -> list[tuple[str, str, int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -10,7 +11,11 @@ from typing import Any
 import click
 
 from umma_probe import __version__
-from umma_probe.errors import ExitCode, InternalError, UmmaProbeError
+from umma_probe.cli.output import discard_stdout
+from umma_probe.errors import ConfigError, ExitCode, InternalError, UmmaProbeError
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a write to a full or failing place says."""
 
 # verb -> (module under cli/commands, one line of help). Help never imports a verb.
 VERBS: dict[str, tuple[str, str]] = {
@@ -54,7 +59,7 @@ class LazyGroup(click.Group):
         """As click does it, with the nearest verbs in the error."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in VERBS:
-            from umma_probe.errors import ConfigError, unknown_name
+            from umma_probe.errors import unknown_name
 
             raise ConfigError(unknown_name("command", name, VERBS), hint="umma-probe --help")
         return super().resolve_command(ctx, args)
@@ -99,24 +104,44 @@ def _exit_code(args: list[str], debug: bool) -> int:
             raise
         click.echo(error.render(), err=True)
         return error.exit_code
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return ExitCode.USAGE
+    except click.ClickException as error:
+        click.echo(_in_our_form(error).render(), err=True)
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # the reader went away: nothing more to say, and no traceback at shutdown
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):  # click leaves with SystemExit when a reader of its own words is gone
+        discard_stdout()  # the reader went away: nothing more to say, and no traceback at shutdown
         return ExitCode.OK
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            return _bug(error, debug)
+        discard_stdout()
+        click.echo(ConfigError(f"cannot write to stdout: {error.strerror}").render(), err=True)
+        return ExitCode.USAGE
     except Exception as error:  # the last resort: a bug of ours is reported as one, with exit code 70
-        if debug:
-            raise
-        bug = InternalError(
-            f"{type(error).__name__}: {error}", hint="this is a bug of umma-probe; --debug shows the traceback"
-        )
-        click.echo(bug.render(), err=True)
-        return ExitCode.INTERNAL
+        return _bug(error, debug)
+
+
+def _bug(error: Exception, debug: bool) -> int:
+    if debug:
+        raise error
+    bug = InternalError(
+        f"{type(error).__name__}: {error}", hint="this is a bug of umma-probe; --debug shows the traceback"
+    )
+    click.echo(bug.render(), err=True)
+    return ExitCode.INTERNAL
+
+
+def _in_our_form(error: click.ClickException) -> ConfigError:
+    """A refusal by the option parser in the words of every other one."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = context.command_path if context is not None else "umma-probe"
+    return ConfigError(f"{message[:1].lower()}{message[1:]}", hint=f"{command} --help")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from umma_probe.cli.console import may_colour
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def render(*parts: RenderableType) -> str:
-    """The parts below each other. Colour needs a terminal and no ``NO_COLOR``; lines are never padded."""
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    """The parts below each other. Colour needs a terminal that takes it; lines are never padded."""
+    coloured = sys.stdout.isatty() and may_colour()
     width = shutil.get_terminal_size((120, 40)).columns if sys.stdout.isatty() else 120
     buffer = io.StringIO()
     console = Console(file=buffer, width=max(width, 60), force_terminal=coloured, no_color=not coloured, emoji=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from umma_probe.cli.console import may_colour
 from umma_probe.cli.rendering import counted, heading, render
 from umma_probe.report.sweep.words import (
     CASE_HEADER,
@@ -68,7 +68,7 @@ class SweepProgress:
 
     def __init__(self) -> None:
         terminal = sys.stderr.isatty()
-        console = Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR")), highlight=False)
+        console = Console(stderr=True, no_color=not may_colour(), highlight=False)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

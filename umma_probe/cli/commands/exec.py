@@ -9,7 +9,7 @@ import click
 
 from umma_probe.cli.console import view_of
 from umma_probe.cli.options import target_options
-from umma_probe.cli.output import Output, format_options
+from umma_probe.cli.output import Output, check_writable, format_options
 from umma_probe.report.formats import FORMATS, render
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, 
     from umma_probe.harness.reporting import exit_code
     from umma_probe.model.trace import Trace
 
+    for option, path in (("--dump-tmem", dump_tmem), ("--trace", trace_file)):
+        if path is not None:
+            check_writable(option, path)
+    if save_outputs is not None:
+        check_writable("--save-outputs", save_outputs, folder=True)
     trace = Trace() if trace_file is not None else None
     report, result, device = cases.exec_case(case_file, trace=trace, **options)
     if isinstance(device, ModelDevice) and device.alone:

@@ -15,12 +15,13 @@ from rich.text import Text
 
 from umma_probe.cli.descriptor_view import (
     FIELD_HEADER,
-    HexInteger,
+    RawWord,
     changed_by_force,
     field_rows,
     field_table,
     note_list,
     problem_list,
+    reading_note,
 )
 from umma_probe.cli.output import Output, format_options
 from umma_probe.cli.rendering import heading, render
@@ -77,7 +78,7 @@ class Verdict:
 
 
 @click.command()
-@click.argument("word", type=HexInteger(), required=False)
+@click.argument("word", type=RawWord(32), required=False)
 @click.option("--kind", required=True, help="f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4 or mxf4nvf4.")
 @click.option("--a", help="Type of A.")
 @click.option("--b", help="Type of B.  [default: as A]")
@@ -125,13 +126,14 @@ def command(
     cut = tuple(_cut_problems(kind, given, fields)) if force else ()
     problems = (*cut, *verdict.problems)
     rows = field_rows(idesc_layout(kind), word, _meanings(fields))
+    notes = (*reading_note(word), *verdict.notes)
     document = {
         "value": f"{word:#010x}",
         "kind": kind,
         "fields": _json_fields(fields),
         "problems": [problem.to_json() for problem in problems],
         "legal_in": {"forms": verdict.forms, "archs": verdict.archs},
-        "notes": list(verdict.notes),
+        "notes": list(notes),
     }
     output.emit(
         document,
@@ -140,7 +142,7 @@ def command(
             field_table(rows),
             problem_list(problems),
             _legal_line(verdict),
-            note_list(verdict.notes),
+            note_list(notes),
         ),
         table=lambda: (FIELD_HEADER, rows),
     )

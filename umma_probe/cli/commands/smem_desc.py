@@ -15,11 +15,13 @@ from rich.console import Group
 from umma_probe.cli.descriptor_view import (
     FIELD_HEADER,
     HexInteger,
+    RawWord,
     changed_by_force,
     field_rows,
     field_table,
     note_list,
     problem_list,
+    reading_note,
 )
 from umma_probe.cli.output import Output, format_options
 from umma_probe.cli.params import Integers
@@ -87,7 +89,7 @@ class Operand:
 
 
 @click.command()
-@click.argument("word", type=HexInteger(), required=False)
+@click.argument("word", type=RawWord(64), required=False)
 @click.option("--start", type=HexInteger(), help="Start address, bytes.")
 @click.option("--lbo", type=HexInteger(), help="Leading byte offset.  [default: 0]")
 @click.option("--sbo", type=HexInteger(), help="Stride byte offset.  [default: 0]")
@@ -210,7 +212,7 @@ def _emit(
     output: Output,
 ) -> None:
     rows = field_rows(SMEM_DESC, word, _meanings(word))
-    notes = _notes(operand)
+    notes = [*reading_note(word), *_notes(operand)]
     document: dict[str, Any] = {
         "value": f"{word:#018x}",
         "fields": _json_fields(word),
