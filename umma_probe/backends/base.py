@@ -46,7 +46,7 @@ class LaunchOutcome:
     findings: tuple[Note, ...] = ()
     reviews: tuple[Note, ...] = ()
     printed: str = ""
-    """What the kernel said by printf, on the model; there it went to stderr too."""
+    """What the kernel said by printf; it went to stderr too."""
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class CudaKernel:
         result = self._kernel.launch(
             grid=grid, block=block, cluster=cluster, dynamic_smem=dynamic_smem, args=args, timeout=timeout
         )
-        return LaunchOutcome(result.gpu_seconds)
+        return LaunchOutcome(result.gpu_seconds, printed=result.printed)
 
 
 def _driver_version() -> str | None:
