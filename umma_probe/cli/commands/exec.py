@@ -38,6 +38,7 @@ def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, 
     from umma_probe.harness.launch_case import report as cases
     from umma_probe.harness.launch_case.schema import load_case
     from umma_probe.harness.reporting import exit_code
+    from umma_probe.harness.single import exec_case
     from umma_probe.model.trace import Trace
 
     for option, path in (("--dump-tmem", dump_tmem), ("--trace", trace_file)):
@@ -46,14 +47,15 @@ def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, 
     if save_outputs is not None:
         check_writable("--save-outputs", save_outputs, folder=True)
     trace = Trace() if trace_file is not None else None
-    report, result, device = cases.exec_case(case_file, trace=trace, **options)
+    model_only = {"--trace": trace is not None, "--dump-tmem": dump_tmem is not None, "--jobs": options["jobs"] != 1}
+    report, result, device = exec_case(case_file, trace=trace, model_only=model_only, **options)
     if isinstance(device, ModelDevice) and device.alone:
         click.echo(f"--jobs: one process, since {device.alone}", err=True)
     if trace is not None and trace_file is not None:
         cases.save_trace(trace_file, trace)
     if result is not None and save_outputs is not None:
         cases.save_outputs(save_outputs, load_case(case_file), result)
-    if result is not None and dump_tmem is not None:
+    if result is not None and dump_tmem is not None and device is not None:
         cases.save_tmem(dump_tmem, device)
     output.write(render(report, output.format, view_of(output)))
     return exit_code(report)

@@ -180,14 +180,13 @@ def save_tmem(file: Path, device: Device) -> None:
     numbers = sorted(snapshots)
     try:
         with file.open("wb") as handle:  # a name is taken as it is; NumPy would add an ending
-            with file.open("wb") as handle:  # a name is taken as it is; NumPy would add an ending
             np.savez_compressed(
-                    handle,
-                    cta=np.array(numbers),
-                    words=np.stack([snapshots[n].words for n in numbers]),
-                    written=np.stack([snapshots[n].written for n in numbers]),
-                    writer_line=np.stack([_writer_lines(snapshots[n]) for n in numbers]),
-                )
+                handle,
+                cta=np.array(numbers),
+                words=np.stack([snapshots[n].words for n in numbers]),
+                written=np.stack([snapshots[n].written for n in numbers]),
+                writer_line=np.stack([_writer_lines(snapshots[n]) for n in numbers]),
+            )
     except OSError as error:
         raise ConfigError(f"--dump-tmem: cannot write {file}: {error.strerror or error}") from error
 
