@@ -252,17 +252,17 @@ def _d_column(recipe: Recipe, args: str) -> Recipe:
 @_fault("lane-mask", "LANES", "The MMA leaves these lanes alone (disable-output-lane).")
 def _lane_mask(recipe: Recipe, args: str) -> Recipe:
     ranges = parse_ranges(args)
-    if recipe.ws or ranges[-1][1] > TMEM_LANES:
+    if recipe.ws or max(high for _, high in ranges) > TMEM_LANES:
         raise ValueError(f"no .ws, and lanes 0-{TMEM_LANES - 1}")
     return replace(recipe, disabled_lanes=ranges)
 
 
 @_fault("sub-tile-skipped", "SUB-TILES", "No MMA makes these N sub-tiles of D.")
 def _sub_tile_skipped(recipe: Recipe, args: str) -> Recipe:
-    skipped = tuple(sub for low, high in parse_ranges(args) for sub in range(low, high))
-    if recipe.subs == 1 or not set(skipped) < set(range(recipe.subs)):
-        raise ValueError("two sub-tiles or more, and not all of them")
-    return replace(recipe, skipped_subs=skipped)
+    skipped = {sub for low, high in parse_ranges(args) for sub in range(low, high)}
+    if not skipped < set(range(recipe.subs)):
+        raise ValueError(f"some of the sub-tiles 0-{recipe.subs - 1}, not all")
+    return replace(recipe, skipped_subs=tuple(sorted(skipped)))
 
 
 @_fault("not-written", "COLUMNS", "Makes D by MMAs of 8 columns, without the MMAs of these: no cause names that.")
@@ -270,12 +270,13 @@ def _not_written(recipe: Recipe, args: str) -> Recipe:
     ranges, staged = parse_ranges(args), recipe.b
     if recipe.ws or staged.placed.major != "k":
         raise ValueError("no .ws, and B K-major")
-    if any(edge % _NARROWEST_N for edges in ranges for edge in edges) or ranges[-1][1] > recipe.total_n:
-        raise ValueError(f"whole eights of D's {recipe.total_n} columns, such as 8-15")
-    skipped = tuple(sub for low, high in ranges for sub in range(low // _NARROWEST_N, high // _NARROWEST_N))
+    subs = recipe.total_n // _NARROWEST_N
+    skipped = {sub for low, high in ranges for sub in range(low // _NARROWEST_N, high // _NARROWEST_N)}
+    if any(edge % _NARROWEST_N for edges in ranges for edge in edges) or not skipped < set(range(subs)):
+        raise ValueError(f"whole eights of D's {recipe.total_n} columns, such as 8-15, and not all")
     fields = decode_idesc(recipe.kind, recipe.idesc)
-    narrow = replace(recipe, n=_NARROWEST_N, d_step=_NARROWEST_N, subs=recipe.total_n // _NARROWEST_N,
-                     idesc=reencode(fields, n=_NARROWEST_N), skipped_subs=skipped)  # fmt: skip
+    narrow = replace(recipe, n=_NARROWEST_N, d_step=_NARROWEST_N, subs=subs, idesc=reencode(fields, n=_NARROWEST_N),
+                     skipped_subs=tuple(sorted(skipped)))  # fmt: skip
     return narrow.with_read("b", replace(staged.read, sub_step=reading_of(staged.placed, 0, _NARROWEST_N).sub_step))
 
 

@@ -197,7 +197,7 @@ class Recipe:
     @property
     def lane_mask(self) -> tuple[int, int, int, int]:
         """``disabled_lanes`` as the instruction takes them."""
-        bits = sum(1 << lane for low, high in self.disabled_lanes for lane in range(low, high))
+        bits = sum(1 << lane for lane in {lane for low, high in self.disabled_lanes for lane in range(low, high)})
         return tuple(bits >> 32 * word & 0xFFFFFFFF for word in range(4))  # type: ignore[return-value]
 
     @property
