@@ -27,6 +27,7 @@ from umma_probe.model.tensor_order import TensorOrder
 from umma_probe.model.tensormap_proxy import TensorMapProxy
 from umma_probe.model.tmem import TensorMemory, TmemImage
 from umma_probe.model.transfer_groups import TransferGroups
+from umma_probe.model.variables import SHARED_BASE
 from umma_probe.model.warp_sync import WarpSync
 from umma_probe.model.warpgroup import WarpGroups
 
@@ -111,7 +112,9 @@ class Launch:
         check_target(self.program, self.arch)
         self.engine = AsyncEngine(self.policy, self._run_effect)
         variables = self.program.variables
-        self.shared_limit = variables.dynamic_shared_offset + config.dynamic_smem
+        # without dynamic shared memory the window ends with the last static variable, not where the next could start
+        start = variables.dynamic_shared_offset if config.dynamic_smem else SHARED_BASE + variables.static_shared_bytes
+        self.shared_limit = start + config.dynamic_smem
         shared = SharedMemory(self.slot_count, self.shared_limit)
         self.memory = MemorySystem(self, self.global_memory, shared, variables.local_bytes)
         self.shared = shared

@@ -25,6 +25,8 @@ from umma_probe.errors import ConfigError, DeviceError
 from umma_probe.spec.sources import Evidence, Ref
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from umma_probe.model.frame import Frame
     from umma_probe.model.launch import Launch
     from umma_probe.model.values import Array
@@ -231,7 +233,8 @@ class SharedMemory:
     """The shared windows of all resident CTAs, with the proxy that wrote each word last.
 
     ``word_time`` is the machine's clock at the last generic-proxy store to a 4-byte word, 0 when the async proxy
-    wrote it or nobody did; ``fence_time`` is the clock of a CTA's last ``fence.proxy.async``.
+    wrote it or nobody did; ``fence_time`` is the clock of a CTA's last ``fence.proxy.async``. A store into the window
+    of another CTA is fenced by the CTA that made it, or by the one that it was made into.
     """
 
     def __init__(self, slots: int, window_bytes: int) -> None:
@@ -240,6 +243,8 @@ class SharedMemory:
         self.bytes = Bytes(slots * self.window)
         self.word_time = np.zeros(slots * self.window // 4, np.int64)
         self.fence_time = np.zeros(slots, np.int64)
+        self._remote: dict[int, list[tuple[Array, int]]] = {}
+        """Writing CTA to (words in other windows, clock) of its stores since its last fence."""
 
     def clear(self, slot: int) -> None:
         """A new CTA takes the slot."""
@@ -248,6 +253,25 @@ class SharedMemory:
         self.bytes.written[low:high] = False
         self.word_time[low // 4 : high // 4] = 0
         self.fence_time[slot] = 0
+        self._remote.pop(slot, None)
+
+    def note_remote(self, writers: Array, offsets: Array, size: int, clock: int) -> None:
+        """Which of the stores that ``note_generic`` was told of went into the window of another CTA.
+
+        :param writers: the CTA slot of each storing thread.
+        """
+        for slot in np.unique(writers[writers != offsets // self.window]).tolist():
+            mine = offsets[(writers == slot) & (offsets // self.window != slot)]
+            words = ((mine >> 2)[:, None] + np.arange(-(-size // 4))).ravel()
+            self._remote.setdefault(slot, []).append((words, clock))
+
+    def fence(self, slots: Iterable[int], clock: int) -> None:
+        """Threads of these CTAs executed ``fence.proxy.async``."""
+        for slot in slots:
+            self.fence_time[slot] = clock
+            for words, stored in self._remote.pop(slot, ()):
+                # words that others have stored to since are not covered
+                self.word_time[words[self.word_time[words] <= stored]] = 0
 
     def note_generic(self, offsets: Array, size: int, clock: int) -> None:
         """A generic-proxy store of ``size`` bytes at each byte offset of the arena."""
@@ -273,6 +297,7 @@ class MemorySystem:
         self.launch = launch
         self.globals = global_memory
         self.shared = shared
+        self.local_limit = local_bytes
         self.local_bytes = -(-local_bytes // 16) * 16
         self.local = Bytes(self.local_bytes * launch.thread_count)
         self.param_address = 0
@@ -303,7 +328,10 @@ class MemorySystem:
         memory.scatter(offsets, width, words)
         self.launch.progress += 1
         if memory is self.shared.bytes:
-            self.shared.note_generic(offsets, size, self.launch.tick())
+            clock = self.launch.tick()
+            self.shared.note_generic(offsets, size, clock)
+            if space == "shared::cluster" and self.launch.cluster_size > 1:
+                self.shared.note_remote(f.cta_slots, offsets, size, clock)
 
     def locate(self, f: Frame, space: str, addresses: Array, size: int) -> tuple[Bytes, Array]:
         """The backing bytes and the offsets of addresses in a state space; checks bounds.
@@ -321,7 +349,7 @@ class MemorySystem:
                     self._outside(f, space, addresses, bad, size)
             return self.globals.bytes, addresses - GLOBAL_BASE
         if space == "local":
-            bad = (addresses < 0) | (addresses + size > self.local_bytes)
+            bad = (addresses < 0) | (addresses + size > self.local_limit)
             if bad.any():
                 self._outside(f, space, addresses, bad, size)
             return self.local, f.threads * self.local_bytes + addresses
@@ -406,7 +434,7 @@ class MemorySystem:
         if space.startswith("shared"):
             what = f"a CTA's window has {self.shared.limit} bytes, a cluster {self.launch.cluster_size} CTAs"
         elif space == "local":
-            what = f"the local frame has {self.local_bytes} bytes"
+            what = f"the local frame has {self.local_limit} bytes"
         else:
             what = self._nearest(address)
         f.fault(DeviceError, f"illegal address {address:#x} in .{space} ({size} bytes): {what}", int(f.threads[at]))

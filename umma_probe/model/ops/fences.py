@@ -91,8 +91,9 @@ def fence_async_generic(ops: Operands, order: str, restrict: str, scope: str) ->
 
 def _fence_shared(f: Frame) -> None:
     launch = f.launch
-    launch.shared.fence_time[f.cta_slots] = launch.tick()
-    for slot in set(f.cta_slots.tolist()):
+    slots = set(f.cta_slots.tolist())
+    launch.shared.fence(slots, launch.tick())
+    for slot in slots:
         launch.init_fences.fence_proxy(slot)
 
 
