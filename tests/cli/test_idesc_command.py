@@ -117,7 +117,7 @@ def test_illegal_values_are_encoded_with_exit_code_1(run_json):
         (["--kind", "f18", "--a", "bf16", "--m", "128", "--n", "64"], "unknown MMA kind"),
         (["0x08100490", "--kind", "f16", "--m", "128"], "--m is given beside a word"),
         (["0x108100490", "--kind", "f16"], "32 bits"),
-        (["zebra", "--kind", "f16"], "not an integer"),
+        (["zebra", "--kind", "f16"], "must be 32 bits such as 0x8100490"),
         ([*GOOD, "--arch", "sm_10a"], "unknown architecture"),
     ],
 )
@@ -149,3 +149,36 @@ def test_csv_has_one_row_a_field(run):
     assert {row["field"]: int(row["code"]) for row in table} | {"m": 8, "n": 8, "a_type": 1, "d_type": 1} == {
         row["field"]: int(row["code"]) for row in table
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        ("0x08100490", ""),
+        ("0b1000000100000000010010010000", ""),
+        ("08100490", "'08100490' was read as hexadecimal: 0x8100490"),
+        ("135267472", "'135267472' was read as decimal: 0x8100490"),  # 36 bits if hexadecimal
+    ],
+)
+def test_words_that_can_be_read_one_way_are_read_that_way(run_json, given, note):
+    code, document = run_json(given, "--kind", "f16")
+    assert (code, document["value"]) == (0, "0x08100490")
+    assert [text for text in document["notes"] if "read as" in text] == ([note] if note else [])
+
+
+def test_letters_make_a_word_hexadecimal(run_json):
+    assert run_json("810049a", "--kind", "f16")[1]["value"] == "0x0810049a"
+
+
+def test_a_word_that_could_be_read_two_ways_is_refused(run):
+    code, out, err = run("8100490", "--kind", "f16")
+    assert (code, out) == (2, "")
+    assert "0x8100490 if that is hexadecimal, 0x7b9a8a if it is decimal" in err
+    assert "hint: write 0x8100490 or 0x7b9a8a" in err
+
+
+@pytest.mark.parametrize("given", ["zz", "", "0x", "0xg", "1 2", "٣"])
+def test_what_is_no_word_is_refused(run, given):
+    code, out, err = run(given, "--kind", "f16")
+    assert (code, out) == (2, "")
+    assert "must be 32 bits such as 0x8100490" in err

@@ -81,12 +81,11 @@ class RawWord(click.ParamType):  # type: ignore[type-arg]  # generic in newer cl
 
     def _number(self, text: str, base: int, value: Any) -> int:
         try:
-            number = int(text, base)
+            if text.isascii() and text.isalnum():
+                return int(text, base)
         except ValueError:
-            number = -1
-        if number < 0:
-            raise ConfigError(f"word is '{value}', must be {self.bits} bits such as 0x8100490")
-        return number
+            pass
+        raise ConfigError(f"word is '{value}', must be {self.bits} bits such as 0x8100490")
 
     def _read(self, number: int, base: str, value: Any) -> Word:
         word = Word(number)

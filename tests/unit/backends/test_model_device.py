@@ -181,3 +181,22 @@ def test_a_tensor_map_takes_the_words_of_a_launch_case(device) -> None:
     ):
         with pytest.raises(ConfigError, match=says):
             device.tensor_map(buffer, **fields)
+
+
+@pytest.mark.parametrize("values", [None, "text", [[1], [2, 3]], [None], object()])
+def test_what_is_no_array_of_numbers_is_refused(device, values: object) -> None:
+    with pytest.raises(ConfigError, match="array of numbers"):
+        device.array(values)
+
+
+@pytest.mark.parametrize("method", ["compile", "load_ptx"])
+def test_a_source_that_is_no_text_is_refused(device, method: str) -> None:
+    with pytest.raises(ConfigError, match=f"{method}: the source is of type NoneType, must be text"):
+        getattr(device, method)(None)
+
+
+def test_the_package_shows_and_checks_its_api() -> None:
+    assert "device" in dir(up)
+    for words in ({"target": None}, {"target": "model", "arch": None}, {"target": "model", "policy": 3}):
+        with pytest.raises(ConfigError, match="must be text"):
+            up.device(**words)
