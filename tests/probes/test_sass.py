@@ -35,6 +35,7 @@ SASS: dict[str, tuple[int, str]] = {
     "wait::st": (1, "FENCE.VIEW.ASYNC.T"),
     "ld": (1, "LDTM"),
     "cp": (1, "UTCCP"),
+    "shift": (1, "UTCSHIFT"),
     "commit": (1, "UTCBAR"),
     "mma f16/tf32": (1, "UTCHMMA"),
     "mma 8-bit": (1, "UTCQMMA"),
@@ -80,13 +81,14 @@ WGMMA: dict[str, Count] = {"wgmma": 1, "wgmma.fence": 1, "wgmma.wait_group": 1, 
 
 EMITTED: dict[str, dict[str, Count]] = {
     "alloc": {
-        "alloc": 10,  # alloc_order: 5 blocks, warp 1's, and again; alloc_share: 1; alloc_misuse: 1, and GROWING
+        "alloc": 11,  # alloc_order: 5 blocks, warp 1's, and again; alloc_share; alloc_misuse, and GROWING; alloc_leak
         "dealloc": 12,  # alloc_order: the same 7; alloc_share: 1; alloc_misuse: 3 cases, and at last
-        "relinquish": 3,  # one in each kernel
+        "relinquish": 4,  # one in each kernel
         "st": 1,  # the marks of alloc_share
         "wait::st": 1,
         "ld": 2,  # alloc_share looks at its marks; alloc_misuse where it must not
-        "mma f16/tf32": 1,  # SPARSE_IDESC
+        "cp": 1,  # COPY
+        "mma f16/tf32": 2,  # DENSE_MMA, SPARSE_MMA
         "commit": 1,
         "mbarrier.init": 1,
         "mbarrier.test_wait": AtLeast(1),
@@ -140,9 +142,33 @@ EMITTED: dict[str, dict[str, Count]] = {
     },
     "pv-gemm": {**GEMM, "st": AtLeast(4), "wait::st": 4},  # and P, in each of the two
     "qk-gemm": GEMM,
+    "scale-reuse": {
+        **ONE_MMA,
+        "mbarrier.init": 2,  # of the end; of each round
+        "mma 8-bit": 1,
+        "cp": AtLeast(2),  # scales of B; of A in each round
+        "st": AtLeast(1),
+        "wait::st": 1,
+        "ld": 1,
+    },
     "sf-map": {**ONE_MMA, "mma 8-bit": 1, "st": AtLeast(3), "wait::st": 3, "ld": 1},  # st: sentinels, both scales
+    "shift-map": {  # shift_cells and shift_rows
+        "alloc": 2,
+        "dealloc": 2,
+        "relinquish": 2,
+        "mbarrier.init": 2,
+        "commit": 2,
+        "fence.proxy.async": 6,
+        "mbarrier.test_wait": AtLeast(2),
+        "shift": 1,
+        "cp": 1,
+        "mma f16/tf32": 1,
+        "st": AtLeast(3),  # sentinels in both, A
+        "wait::st": 3,
+        "ld": 2,
+    },
     "smem-desc-map": {**ONE_MMA, "mma f16/tf32": 1, "st": AtLeast(2), "wait::st": 2, "ld": 1},  # and the unit matrix
-    "sparse-map": {**ONE_MMA, "mma f16/tf32": 1, "st": AtLeast(2), "wait::st": 2, "ld": 1},  # and the metadata
+    "sparse-map": {**ONE_MMA, "mma f16/tf32": 1, "st": AtLeast(3), "wait::st": 3, "ld": 1},  # and scales, metadata
     "st-repeat": {**FRAME, "st": AtLeast(2), "wait::st": 3, "ld": 1},  # waits: sentinels, after each, after the last
     "tma-map": {
         "mbarrier.init": 1,
