@@ -113,7 +113,7 @@ def main(folders: list[str]) -> int:
         print(f"{len(MUTATIONS)} faults, {len(witnesses)} witnesses; without a fault {len(loud)} complain: {loud}\n")
         with multiprocessing.get_context("fork").Pool() as pool:
             rows = pool.map(partial(_seen_by, witnesses=witnesses), [fault.name for fault in MUTATIONS], chunksize=1)
-    print("| fault of the model | " + " | ".join(groups) + " |\n|---" * (1 + len(groups)) + "|")
+    print("| fault of the model | " + " | ".join(groups) + " |\n" + "|---" * (1 + len(groups)) + "|")
     for fault, seen in zip(MUTATIONS, rows, strict=True):
         cells = [_cell([w.name for w in group if w.name in seen], len(group)) for group in groups.values()]
         print(f"| {fault.name}{'' if seen else ': **nobody**'} | {' | '.join(cells)} |")

@@ -19,7 +19,7 @@ from umma_probe.model.tensor_order import Baton
 from umma_probe.model.waits import Resume, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from umma_probe.model.frame import Frame
     from umma_probe.model.launch import Launch
@@ -122,6 +122,31 @@ class NamedBarriers:
             if other.strand is not strand:
                 launch.scheduler.wake(other.strand, other.wait)
         return None if arrival in released else wait
+
+    def pass_together(self, strands: Sequence[Strand], number: int, count: int | None) -> bool:
+        """Whether these strands are all that ``bar.sync`` waits for; then they have passed, as if one by one.
+
+        They are if each is a whole warp, nobody has come before, and in every CTA they are as many as it takes.
+        """
+        launch = self._launch
+        if not 0 <= number < BARRIER_COUNT or any(s.lanes != launch.live_lanes[s.warp] for s in strands):
+            return False
+        warps_of: dict[int, list[int]] = {}
+        for strand in strands:
+            warps_of.setdefault(strand.warp // launch.cta_warps, []).append(strand.warp)
+        barriers = {slot: self._barriers.setdefault((slot, number), NamedBarrier(slot, number)) for slot in warps_of}
+        for slot, barrier in barriers.items():
+            expected = barrier.expected(launch) if count is None else count
+            if barrier.arrivals or barrier.gathering or expected != WARP * len(warps_of[slot]):
+                return False
+        for slot, barrier in barriers.items():
+            for warp in warps_of[slot]:
+                launch.tensor_order.arrive(warp, barrier.baton)
+            barrier.baton.turn()
+            for warp in warps_of[slot]:
+                launch.tensor_order.wait(warp, [barrier.baton])
+        launch.progress += len(strands)
+        return True
 
     def _check_range(self, f: Frame, number: int, count: int | None) -> None:
         limit = self._launch.cta_threads

@@ -18,14 +18,29 @@ from umma_probe.errors import InternalError, NotModelled, unknown_name
 from umma_probe.model.values import TYPES, PtxType, types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from umma_probe.model.frame import Frame
     from umma_probe.model.operands import Operands
+    from umma_probe.model.strands import Strand
+    from umma_probe.model.waits import Wait
     from umma_probe.spec.sources import Ref
 
 Executor: TypeAlias = "Callable[[Frame], Any]"
 Domain: TypeAlias = "Mapping[str, Any] | type[Enum] | Iterable[str]"
+
+
+@dataclass(frozen=True, slots=True)
+class InStep:
+    """A sync executor that may do at once what all strands of a cohort would do one after the other."""
+
+    one: Callable[[Frame, Strand], Wait | None]
+    together: Callable[[Frame, Sequence[Strand]], bool]
+    """Whether it did, and all of them go on; if not, nothing has happened."""
+
+    def __call__(self, f: Frame, strand: Strand) -> Wait | None:
+        """For one strand."""
+        return self.one(f, strand)
 
 
 class Control(Enum):

@@ -79,6 +79,7 @@ class SlotTable:
         self.specials = specials
         self.slots: list[Slot] = []
         self._index: dict[Slot, int] = {}
+        self._registers: dict[tuple[str, str], int] = {}
 
     def slot(self, key: Slot) -> int:
         """The index of that slot, new or known."""
@@ -86,6 +87,13 @@ class SlotTable:
         if index is None:
             index = self._index[key] = len(self.slots)
             self.slots.append(key)
+        return index
+
+    def register(self, name: str, type_: PtxType) -> int:
+        """The slot of a register seen as a type."""
+        index = self._registers.get((name, type_.name))
+        if index is None:
+            index = self._registers[name, type_.name] = self.slot(RegisterSlot(name, self.registers[name], type_))
         return index
 
 
@@ -183,7 +191,7 @@ class Operands:
         if name in table.registers:
             self._check_register(name, type_)
             self.reads.add(name)
-            return table.slot(RegisterSlot(name, table.registers[name], type_))
+            return table.register(name, type_)
         if name in table.specials:
             return table.slot(SpecialSlot(name, type_))
         if name in table.symbols:
@@ -222,7 +230,7 @@ class Operands:
         self.writes.add(name)
         if type_.bits < bits and type_.category != "p" and bits != 128:
             type_ = TYPES[f"{'s' if type_.signed else 'u'}{bits}"]
-        return self.table.slot(RegisterSlot(name, bits, type_))
+        return self.table.register(name, type_)
 
     def pred(self, index: int) -> tuple[int, bool]:
         """A predicate source: (slot, negated)."""

@@ -20,15 +20,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.errors import Deadlock, DeviceError, UmmaProbeError, UndefinedBehavior, Where
+from umma_probe.errors import DeviceError, UmmaProbeError, UndefinedBehavior
 from umma_probe.model.call_frames import CallFrames
-from umma_probe.model.decode import Control
+from umma_probe.model.deadlock import deadlock
+from umma_probe.model.decode import Control, InStep
 from umma_probe.model.frame import Frame
 from umma_probe.model.spin_watch import SpinWatch
 from umma_probe.model.strands import FULL_WARP, Cohort, Strand, Token, as_selection, mask_of
 from umma_probe.model.waits import Resume, Wait
 
 if TYPE_CHECKING:
+    from umma_probe.errors import Deadlock
     from umma_probe.model.launch import Launch
     from umma_probe.model.program import CallTarget, Run, Step
     from umma_probe.model.values import Array
@@ -271,6 +273,8 @@ class Scheduler:
         frame = self.frame
         self.launch.pc = step.pc
         try:
+            if self._in_step(cohort, step):
+                return
             for strand in cohort.strands:
                 strand.pc = step.pc
                 frame.select(strand.sel)
@@ -285,6 +289,20 @@ class Scheduler:
                     self._place(strand)
         except UmmaProbeError as error:
             raise self._located(error, step.pc) from error.__cause__
+
+    def _in_step(self, cohort: Cohort, step: Step) -> bool:
+        """Whether the strands did it all at once; they are placed behind it then."""
+        execute, strands = step.execute, cohort.strands
+        if not isinstance(execute, InStep) or step.guard is not None or len(strands) == 1:
+            return False
+        if not execute.together(self.frame, strands):
+            return False
+        self._suspected = None
+        for strand in strands:
+            strand.timed_out = False
+            strand.pc = step.pc + 1
+            self._place(strand)
+        return True
 
     def _guard_holds(self, strand: Strand, step: Step) -> bool:
         """Whether the strand executes the guarded instruction now; otherwise it is placed behind it, or split."""
@@ -464,36 +482,9 @@ class Scheduler:
             self.joining.pop(token, None)
         self.launch.exit_lanes(strand.warp, strand.lanes)
 
-    # ------------------------------------------------------------------ hangs
     def _deadlock(self, spinning: bool = False) -> Deadlock:
-        lines: dict[str, list[str]] = {}
-        for strand, wait in self.parked.items():
-            lines.setdefault(f"{self._at(strand.pc)} waits for {wait.describe()}", []).append(self._who(strand))
-        for token, strand in self.joining.items():
-            missing = token.pending & ~token.arrived
-            who = f"{self.launch.warp_name(strand.warp)} lanes {token.arrived & token.pending:#010x}"
-            lines.setdefault(f"{self._at(token.pc)} waits for lanes {missing:#010x} to join", []).append(who)
-        for strands in self._ready.values():
-            for strand in strands:
-                polled = f" on {strand.polls()}" if strand.polls is not None else ""
-                lines.setdefault(f"{self._at(strand.pc)} spins{polled}", []).append(self._who(strand))
-        text = "\n  ".join(f"{_few(who)} at {what}" for what, who in lines.items())
-        head = "no strand makes progress" if spinning else "no warp can go on"
-        first = next(iter(self.parked), None)
-        where = self.program.where(first.pc, self._who(first)) if first else None
-        return Deadlock(
-            f"{head}; nothing is in flight\n  {text}",
-            where=where,
-            hint="who should arrive on that barrier? Compare the count, the phase parity and the expected bytes",
-        )
-
-    def _at(self, pc: int) -> str:
-        place = self.program.where(pc)
-        return f"{Where(place.file, place.line)} ({self.program.steps[pc].instruction.text})"
-
-    def _who(self, strand: Strand) -> str:
-        name = self.launch.warp_name(strand.warp)
-        return name if strand.lanes == 0xFFFFFFFF else f"{name} lanes {strand.lanes:#010x}"
+        ready = [strand for strands in self._ready.values() for strand in strands]
+        return deadlock(self.launch, self.parked, self.joining, ready, spinning=spinning)
 
 
 def _joining_at(strand: Strand, join: int | None) -> tuple[Token, ...]:
@@ -502,10 +493,6 @@ def _joining_at(strand: Strand, join: int | None) -> tuple[Token, ...]:
     if join is None or (stack and stack[-1].pc == join and stack[-1].depth == depth):
         return stack
     return (*stack, Token(join, strand.lanes, stack, depth))
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
 
 
 __all__ = ["Scheduler", "as_selection"]

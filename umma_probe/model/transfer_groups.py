@@ -52,10 +52,11 @@ class TransferGroups:
         """Close the open group of each thread."""
         for thread in threads:
             groups = self._of(thread)
-            groups.committed.append(groups.open)
+            committed = groups.committed
+            committed.append(groups.open)
             groups.open = []
-            while len(groups.committed) > 1 and all(t.write.done for t in groups.committed[0]):
-                del groups.committed[0]
+            while len(committed) > 1 and _all_done(committed[0]):
+                del committed[0]
 
     def waited(self, threads: Iterable[int], newest: int, *, read_only: bool = False) -> list[AsyncOp]:
         """What must have happened so that at most ``newest`` groups of each thread are pending, oldest first.
@@ -85,3 +86,11 @@ class TransferGroups:
         """Threads ``low`` to ``high - 1`` have exited; their slots may be taken again."""
         for thread in [thread for thread in self._threads if low <= thread < high]:
             del self._threads[thread]
+
+
+def _all_done(group: list[Transfer]) -> bool:
+    # called for every thread of a commit: a plain loop takes half the time of all()
+    for transfer in group:  # noqa: SIM110
+        if not transfer.write.done:
+            return False
+    return True

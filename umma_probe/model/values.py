@@ -32,6 +32,10 @@ class PtxType:
     category: str
     dtype: np.dtype[Any]
 
+    def __hash__(self) -> int:
+        # the hash of a NumPy type is slow, and decoding looks up types all the time
+        return hash(self.name)
+
     @property
     def bytes(self) -> int:
         """Size in memory."""

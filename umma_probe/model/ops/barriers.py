@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from umma_probe.errors import UndefinedBehavior
-from umma_probe.model.decode import sync_operation
+from umma_probe.model.decode import InStep, sync_operation
 from umma_probe.model.values import TYPES
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from umma_probe.model.decode import Executor
     from umma_probe.model.frame import Frame
@@ -62,7 +64,15 @@ def _bind(ops: Operands, first: int, *, aligned: bool, blocking: bool, with_coun
             blocking=blocking,
         )
 
-    return run  # type: ignore[return-value]
+    def together(f: Frame, strands: Sequence[Strand]) -> bool:
+        numbers = np.unique(f.regs[number][f.sel])
+        counts = [None] if count is None else np.unique(f.regs[count][f.sel])
+        if len(numbers) > 1 or len(counts) > 1:
+            return False
+        named = None if counts[0] is None else int(counts[0])
+        return f.launch.named_barriers.pass_together(strands, int(numbers[0]), named)
+
+    return InStep(run, together) if blocking else run  # type: ignore[return-value]
 
 
 @sync_operation("bar.{cta?}.sync", refs=(BARRIER,))

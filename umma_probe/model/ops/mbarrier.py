@@ -16,7 +16,7 @@ import numpy as np
 
 from umma_probe.errors import DeviceError, PtxSyntaxError, UndefinedBehavior
 from umma_probe.model.decode import operation, sync_operation
-from umma_probe.model.mbarrier import pending_count
+from umma_probe.model.mbarrier import MBarrier, pending_count
 from umma_probe.model.values import TYPES
 from umma_probe.model.waits import Resume, Wait
 from umma_probe.ptx import nodes
@@ -25,7 +25,6 @@ from umma_probe.spec.sources import documented
 if TYPE_CHECKING:
     from umma_probe.model.decode import Executor
     from umma_probe.model.frame import Frame
-    from umma_probe.model.mbarrier import MBarrier
     from umma_probe.model.operands import AddressOperand, Operands
     from umma_probe.model.strands import Strand
     from umma_probe.model.values import Array
@@ -69,8 +68,13 @@ class BarrierOperand:
 
         :raises UndefinedBehavior: there is none.
         """
-        get = f.launch.mbarriers.get
-        return [get(f, *place, thread) for place, thread in zip(self.places(f), f.threads.tolist(), strict=True)]
+        launch, threads = f.launch, f.threads.tolist()
+        window, get = launch.shared.window, launch.mbarriers.get
+        offsets = self.arena_offsets(f)
+        first = int(offsets[0])
+        if (offsets == first).all():
+            return [get(f, first // window, first % window, threads[0])] * len(threads)
+        return [get(f, at // window, at % window, thread) for at, thread in zip(offsets.tolist(), threads, strict=True)]
 
 
 def _barrier(ops: Operands, index: int, space: str | None) -> BarrierOperand:
@@ -255,10 +259,10 @@ class WaitOperands:
         """Whether each running thread's phase has completed, and its barrier."""
         objects = self.barrier.objects(f)
         phases = f.regs[self.phase][f.sel].tolist()
-        if self.parity:
-            done = [barrier.parity_done(phase) for barrier, phase in zip(objects, phases, strict=True)]
-        else:
-            done = [barrier.state_done(phase) for barrier, phase in zip(objects, phases, strict=True)]
+        ended = MBarrier.parity_done if self.parity else MBarrier.state_done
+        # a warp asks for one phase of one barrier, as a rule
+        known = {pair: ended(*pair) for pair in dict.fromkeys(zip(objects, phases, strict=True))}
+        done = [known[pair] for pair in zip(objects, phases, strict=True)]
         if any(done):
             seen = {barrier for barrier, ended in zip(objects, done, strict=True) if ended}
             f.launch.tensor_order.wait(int(f.threads[0]) >> 5, [barrier.baton for barrier in seen])

@@ -7,6 +7,7 @@ import pytest
 from harness import run
 
 from umma_probe.errors import Deadlock, IllegalProgram, NotModelled, PtxSyntaxError, UndefinedBehavior
+from umma_probe.model.barriers import NamedBarriers
 
 REGISTERS = ".reg .pred %p, %q; .reg .b32 %tid, %x, %y; .shared .align 4 .b32 cell; "
 START = "mov.u32 %tid, %tid.x;"
@@ -29,6 +30,28 @@ def test_named_barriers_pair_up_warps():
         DONE:"""
     out = run(body, {}, {"d": "u32"}, declarations=REGISTERS, block=128)
     assert out["d"].reshape(4, 32)[:, 0].tolist() == [0, 0, 9, 0]
+
+
+@pytest.mark.parametrize(
+    ("barrier", "one_by_one"),
+    [
+        ("bar.sync 0;", 0),
+        ("bar.sync 5, 128;", 0),
+        # a guard: who skips it comes to the other one
+        ("setp.lt.u32 %p, %tid, 32; @%p bar.sync 0; @!%p bar.sync 0;", 4),
+    ],
+)
+def test_warps_in_step_pass_at_once(monkeypatch, barrier, one_by_one):
+    calls = []
+    right = NamedBarriers.arrive
+    monkeypatch.setattr(NamedBarriers, "arrive", lambda self, *a, **k: calls.append(1) or right(self, *a, **k))
+    body = f"""{START} mov.u32 %y, board; mad.lo.u32 %x, %tid, 4, %y; st.shared.u32 [%x], %tid;
+        {barrier}
+        xor.b32 %x, %tid, 96; mad.lo.u32 %x, %x, 4, %y; ld.shared.u32 %d, [%x];"""
+    out = run(body, {}, {"d": "u32"}, declarations=REGISTERS + ".shared .align 4 .b32 board[128]; ", block=128)
+    assert out["d"].tolist() == [i ^ 96 for i in range(128)]
+    assert not out.launch.findings
+    assert len(calls) == one_by_one
 
 
 def test_a_barrier_is_used_again_and_again():
