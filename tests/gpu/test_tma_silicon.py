@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from tma_kernels import MBARRIER_BYTES, REDUCTIONS, THREADS, Copy, Outcome, run_on_model, source
 
-from umma_probe.gpu.driver import call
 from umma_probe.gpu.info import probe_environment
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ def run_on_gpu(gpu: tuple[GpuDevice, Any], copy: Copy) -> Outcome:
     """One copy on the GPU."""
     device, module = gpu
     tensor = device.array(np.ascontiguousarray(copy.tensor).reshape(-1).view(np.uint8))
-    im2col = "channels_per_pixel" in copy.map
-    encoded = _encode_im2col(device, tensor, **copy.map) if im2col else device.tensor_map(tensor, **copy.map)
+    encoded = device.tensor_map(tensor, **copy.map)
     dynamic = copy.smem_bytes + 1024 + MBARRIER_BYTES
     tail = [copy.box(), np.uint32(copy.smem_offset)]
     kernel = module[copy.kernel]
@@ -53,31 +51,6 @@ def run_on_gpu(gpu: tuple[GpuDevice, Any], copy: Copy) -> Outcome:
         grid=1, block=THREADS, dynamic_smem=dynamic, args=[encoded, shared, *tail, np.uint32(copy.smem_bytes)]
     )
     return Outcome(None, tensor.numpy(), True)
-
-
-def _encode_im2col(device: GpuDevice, tensor: Any, **fields: Any) -> bytes:
-    """A 16-bit map of the driver, without swizzle."""
-    api = device.api
-    encoded = call(
-        api,
-        "cuTensorMapEncodeIm2col",
-        api.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT16,
-        len(fields["global_dim"]),
-        tensor.address,
-        [api.cuuint64_t(size) for size in fields["global_dim"]],
-        [api.cuuint64_t(stride) for stride in fields["global_strides"]],
-        fields["pixel_box_lower_corner"],
-        fields["pixel_box_upper_corner"],
-        fields["channels_per_pixel"],
-        fields["pixels_per_column"],
-        [api.cuuint32_t(step) for step in fields["element_strides"]],
-        api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        api.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
-        api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
-        api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        doing="im2col tensor map",
-    )
-    return b"".join(int(word).to_bytes(8, "little") for word in encoded.opaque)
 
 
 def _tensor(shape: tuple[int, ...], dtype: str) -> Any:

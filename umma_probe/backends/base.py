@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from inspect import Parameter, signature
 from operator import index
 from typing import TYPE_CHECKING, Any, Protocol
 
-from umma_probe.errors import ConfigError, unknown_name
+from umma_probe.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     import numpy as np
@@ -236,22 +234,3 @@ def dims(what: str, value: Dims) -> tuple[int, int, int]:
         raise ConfigError(f"{what} is {value!r}, must be one to three integers of at least 1")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
-
-
-def tensor_map_words(encode: Callable[..., Any], fields: dict[str, Any]) -> dict[str, Any]:
-    """The words of a tensor map as ``encode`` takes them; ``rank``, which they imply, is checked and left out.
-
-    :raises ConfigError: an unknown or a missing word, or a rank that is not that of ``global_dim``.
-    """
-    words = dict(fields)
-    known = {name: word for name, word in signature(encode).parameters.items() if word.kind is Parameter.KEYWORD_ONLY}
-    rank = words.pop("rank", None)
-    for name in words:
-        if name not in known:
-            raise ConfigError(f"tensor map: {unknown_name('word', name, [*known, 'rank'])}")
-    missing = [name for name, word in known.items() if word.default is Parameter.empty and name not in words]
-    if missing:
-        raise ConfigError(f"tensor map: {', '.join(missing)} missing, must be given")
-    if rank is not None and rank != len(words["global_dim"]):
-        raise ConfigError(f"tensor map: rank is {rank}, must be {len(words['global_dim'])}, as global_dim has entries")
-    return words

@@ -12,7 +12,6 @@ from umma_probe.backends.base import (
     TmemSnapshot,
     array_of_numbers,
     source_text,
-    tensor_map_words,
 )
 from umma_probe.errors import ConfigError, DeviceUnavailable
 
@@ -74,15 +73,11 @@ class CudaDevice:
         return self.gpu.array(array_of_numbers(values))
 
     def tensor_map(self, buffer: DeviceBuffer, **fields: Any) -> TensorMap:
-        """A tiled map, encoded by the driver; words as in a launch case.
+        """A tiled map, or an im2col one where ``pixels_per_column`` is among the fields; encoded by the driver.
 
         :raises ConfigError: an unknown word, or what the driver refuses.
         """
-        if "pixels_per_column" in fields:
-            raise ConfigError("tensor map: im2col maps are encoded on the model only")
-        from umma_probe.gpu.tensor_map import encode_tiled
-
-        return self.gpu.tensor_map(buffer, **tensor_map_words(encode_tiled, fields))
+        return self.gpu.tensor_map(buffer, **fields)
 
     def tmem_all(self) -> dict[int, TmemSnapshot]:
         """Not on a GPU.

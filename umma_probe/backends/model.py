@@ -21,13 +21,13 @@ from umma_probe.backends.base import (
     array_of_numbers,
     dims,
     source_text,
-    tensor_map_words,
 )
 from umma_probe.errors import ConfigError, DeviceTimeout
 from umma_probe.model.async_engine import Policy
 from umma_probe.model.launch import LaunchConfig
 from umma_probe.model.machine import LoadedModule, Machine
-from umma_probe.model.tensor_map import TensorMap, encode_im2col, encode_tiled
+from umma_probe.model.tensor_map import TensorMap, encode_tensor_map
+from umma_probe.spec.tensor_map import fields_from_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -167,8 +167,7 @@ class ModelDevice:
 
         :raises ConfigError: an unknown word, or what the driver would refuse.
         """
-        encode = encode_im2col if "pixels_per_column" in fields else encode_tiled
-        return encode(buffer.address, **tensor_map_words(encode, fields))
+        return encode_tensor_map(fields_from_words(buffer.address, fields))
 
     def tmem(self, cta: int = 0) -> TmemSnapshot:
         """Tensor Memory of one CTA when it exited in the last launch.

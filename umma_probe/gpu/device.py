@@ -21,8 +21,9 @@ from umma_probe.gpu.kernel import DEFAULT_TIMEOUT_S, GpuModule
 from umma_probe.gpu.launch import PORTABLE_CLUSTER, DeviceLimits, Dims
 from umma_probe.gpu.memory import DeviceBuffer
 from umma_probe.gpu.nvrtc import compile_source
-from umma_probe.gpu.tensor_map import TensorMap, encode_tiled
+from umma_probe.gpu.tensor_map import TensorMap, encode_tensor_map
 from umma_probe.spec.machine import ARCHS
+from umma_probe.spec.tensor_map import fields_from_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,9 +122,9 @@ class GpuDevice:
         return DeviceBuffer(self, np.empty(shape, dtype).shape, np.dtype(dtype))
 
     def tensor_map(self, buffer: DeviceBuffer, **fields: Any) -> TensorMap:
-        """A tensor map of ``buffer``; the fields are those of ``encode_tiled``."""
+        """A tensor map of ``buffer``, tiled or im2col; the fields are the words of ``fields_from_words``."""
         self.activate()
-        return encode_tiled(self.api, buffer.address, **fields)
+        return encode_tensor_map(self.api, fields_from_words(buffer.address, fields))
 
     def activate(self) -> None:
         """Make the context current on this thread.

@@ -1,7 +1,7 @@
 """Tensor maps: the 128 bytes that ``cp.async.bulk.tensor`` reads, encoded by the driver.
 
-The words are those of a launch case; each stands for one value of the driver's enums ("Tensor Map Object Management",
-CUDA driver API). Dimensions go fastest first, as the driver wants them, and the fastest has no stride.
+The driver decides what it takes, not our rules: the silicon is a witness of its own. It refuses everything with one
+word, so what the rules of ``spec.tensor_map`` have against the fields is told with it.
 """
 
 from __future__ import annotations
@@ -9,42 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from umma_probe.errors import ConfigError, unknown_name
+from umma_probe.errors import ConfigError
 from umma_probe.gpu.driver import call
+from umma_probe.spec.tensor_map import FILLS, INTERLEAVES, PROMOTIONS, SWIZZLES, TensorMapFields, tensor_map_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-_DTYPES = {
-    "u8": "UINT8",
-    "u16": "UINT16",
-    "u32": "UINT32",
-    "s32": "INT32",
-    "u64": "UINT64",
-    "s64": "INT64",
-    "f16": "FLOAT16",
-    "f32": "FLOAT32",
-    "f64": "FLOAT64",
-    "bf16": "BFLOAT16",
-    "f32_ftz": "FLOAT32_FTZ",
-    "tf32": "TFLOAT32",
-    "tf32_ftz": "TFLOAT32_FTZ",
-    "16u4_align8b": "16U4_ALIGN8B",
-    "16u4_align16b": "16U4_ALIGN16B",
-    "16u6_align16b": "16U6_ALIGN16B",
-}
-_SWIZZLES = {
-    "none": "NONE",
-    "32B": "32B",
-    "64B": "64B",
-    "128B": "128B",
-    "128B-atom-32B": "128B_ATOM_32B",
-    "128B-atom-32B-flip-8B": "128B_ATOM_32B_FLIP_8B",
-    "128B-atom-64B": "128B_ATOM_64B",
-}
-_INTERLEAVES = {"none": "NONE", "16B": "16B", "32B": "32B"}
-_PROMOTIONS = {"none": "NONE", "64B": "L2_64B", "128B": "L2_128B", "256B": "L2_256B"}
-_FILLS = {"zero": "NONE", "nan": "NAN_REQUEST_ZERO_FMA"}
+    from umma_probe.spec.tensor_map import Im2col
 
 
 @dataclass(frozen=True)
@@ -58,62 +28,72 @@ class TensorMap:
         return self.data
 
 
-def encode_tiled(
-    api: Any,
-    address: int,
-    *,
-    dtype: str,
-    global_dim: Sequence[int],
-    global_strides: Sequence[int],
-    box_dim: Sequence[int],
-    element_strides: Sequence[int] | None = None,
-    offset: int = 0,
-    interleave: str = "none",
-    swizzle: str = "none",
-    l2_promotion: str = "none",
-    oob_fill: str = "zero",
-) -> TensorMap:
-    """Encode a tiled map with ``cuTensorMapEncodeTiled``.
+def encode_tensor_map(api: Any, fields: TensorMapFields) -> TensorMap:
+    """Encode a map with ``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``.
 
-    :param address: of the buffer; ``offset`` bytes are added.
-    :param global_dim: elements in each dimension, fastest first; their number is the rank, 1 to 5.
-    :param global_strides: bytes between neighbours in each dimension but the fastest.
-    :param box_dim: elements of one copy.
-    :param element_strides: 1 in each dimension by default.
-    :raises ConfigError: an unknown word, lists of unequal length, or values that the driver refuses.
+    :raises ConfigError: lists of the wrong length, a value that these bindings lack, or what the driver refuses.
     """
-    rank = len(global_dim)
-    steps = [1] * rank if element_strides is None else list(element_strides)
-    if not (len(box_dim) == len(steps) == rank == len(global_strides) + 1):
-        raise ConfigError(
-            f"tensor map: global_dim, box_dim and element_strides have {rank}, {len(box_dim)} and {len(steps)} "
-            f"entries, must be equal; global_strides has {len(global_strides)}, must be one fewer"
-        )
-    encoded = call(
-        api,
-        "cuTensorMapEncodeTiled",
-        _member(api.CUtensorMapDataType, "CU_TENSOR_MAP_DATA_TYPE", _DTYPES, "dtype", dtype),
-        rank,
-        address + offset,
-        [api.cuuint64_t(size) for size in global_dim],
+    _check_lengths(fields)
+    im2col = fields.im2col
+    function = "cuTensorMapEncodeTiled" if im2col is None else "cuTensorMapEncodeIm2col"
+    shape = _box(api, fields) if im2col is None else _columns(im2col)
+    steps = [api.cuuint32_t(step) for step in fields.element_strides]
+    arguments = [
+        _member(api.CUtensorMapDataType, "dtype", fields.dtype, fields.element.driver_code),
+        fields.rank,
+        fields.address,
+        [api.cuuint64_t(size) for size in fields.global_dim],
         # the driver reads no stride of a map of rank 1, but refuses a null pointer
-        [api.cuuint64_t(stride) for stride in global_strides or (0,)],
-        [api.cuuint32_t(size) for size in box_dim],
-        [api.cuuint32_t(step) for step in steps],
-        _member(api.CUtensorMapInterleave, "CU_TENSOR_MAP_INTERLEAVE", _INTERLEAVES, "interleave", interleave),
-        _member(api.CUtensorMapSwizzle, "CU_TENSOR_MAP_SWIZZLE", _SWIZZLES, "swizzle", swizzle),
-        _member(api.CUtensorMapL2promotion, "CU_TENSOR_MAP_L2_PROMOTION", _PROMOTIONS, "l2_promotion", l2_promotion),
-        _member(api.CUtensorMapFloatOOBfill, "CU_TENSOR_MAP_FLOAT_OOB_FILL", _FILLS, "oob_fill", oob_fill),
-        doing=f"tensor map of {dtype} {list(global_dim)}, box {list(box_dim)}, swizzle {swizzle}",
-    )
+        [api.cuuint64_t(stride) for stride in fields.global_strides or (0,)],
+        *shape,
+        steps,
+        _member(api.CUtensorMapInterleave, "interleave", fields.interleave, INTERLEAVES[fields.interleave]),
+        _member(api.CUtensorMapSwizzle, "swizzle", fields.swizzle, SWIZZLES[fields.swizzle].driver_code),
+        _member(api.CUtensorMapL2promotion, "l2_promotion", fields.l2_promotion, PROMOTIONS[fields.l2_promotion]),
+        _member(api.CUtensorMapFloatOOBfill, "oob_fill", fields.oob_fill, FILLS[fields.oob_fill]),
+    ]
+    try:
+        encoded = call(api, function, *arguments, doing=_title(fields))
+    except ConfigError as error:
+        problems = tensor_map_problems(fields)
+        error.message += "".join(f"; {problem.message}" for problem in problems)
+        error.ref = error.ref or (str(problems[0].ref) if problems else "")
+        raise
     return TensorMap(b"".join(int(word).to_bytes(8, "little") for word in encoded.opaque))
 
 
-def _member(enum: Any, prefix: str, words: Mapping[str, str], what: str, word: str) -> Any:
-    if word not in words:
-        raise ConfigError(unknown_name(f"tensor map {what}", word, words))
-    name = f"{prefix}_{words[word]}"
+def _box(api: Any, fields: TensorMapFields) -> list[Any]:
+    return [[api.cuuint32_t(size) for size in fields.box_dim]]
+
+
+def _columns(im2col: Im2col) -> list[Any]:
+    return [list(im2col.lower_corner), list(im2col.upper_corner), im2col.channels_per_pixel, im2col.pixels_per_column]
+
+
+def _check_lengths(fields: TensorMapFields) -> None:
+    """The driver reads as many entries of each list as the rank says."""
+    rank = fields.rank
+    lists = [("global_strides", fields.global_strides, rank - 1), ("element_strides", fields.element_strides, rank)]
+    if fields.im2col is None:
+        lists.append(("box_dim", fields.box_dim, rank))
+    else:
+        lists += [("pixel_box_lower_corner", fields.im2col.lower_corner, rank - 2),
+                  ("pixel_box_upper_corner", fields.im2col.upper_corner, rank - 2)]  # fmt: skip
+    wrong = [f"{name} has {len(values)} entries, must have {count}" for name, values, count in lists
+             if len(values) != count]  # fmt: skip
+    if wrong:
+        raise ConfigError(f"tensor map: global_dim has {rank} entries, but " + "; ".join(wrong))
+
+
+def _member(enum: Any, what: str, word: str, code: int) -> Any:
     try:
-        return getattr(enum, name)
-    except AttributeError:
-        raise ConfigError(f"tensor map {what}: these CUDA bindings have no {name}; update cuda-python") from None
+        return enum(code)
+    except ValueError:
+        raise ConfigError(
+            f"tensor map {what}: these CUDA bindings do not know {word}", hint="update cuda-bindings"
+        ) from None
+
+
+def _title(fields: TensorMapFields) -> str:
+    what = f"box {list(fields.box_dim)}" if fields.im2col is None else "im2col"
+    return f"tensor map of {fields.dtype} {list(fields.global_dim)}, {what}, swizzle {fields.swizzle}"

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from umma_probe.bits import BitField, BitLayout
-from umma_probe.errors import ConfigError, DeviceError, NotModelled, UndefinedBehavior, unknown_name
+from umma_probe.errors import ConfigError, DeviceError, NotModelled, UndefinedBehavior
 from umma_probe.spec.tensor_map import (
     ELEMENTS,
     FILLS,
@@ -27,11 +27,13 @@ from umma_probe.spec.tensor_map import (
     TENSOR_MAP_BYTES,
     Im2col,
     TensorMapFields,
+    im2col_fields,
     tensor_map_problems,
+    tiled_fields,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 TAG = 0x754D
 """Set by every encoder and by ``tensormap.replace``: these bytes are a map of the model."""
@@ -81,81 +83,23 @@ class TensorMap:
         return self.data
 
 
-# ---------------------------------------------------------------------- from a launch case
-def encode_tiled(
-    address: int,
-    *,
-    dtype: str,
-    global_dim: Sequence[int],
-    global_strides: Sequence[int],
-    box_dim: Sequence[int],
-    element_strides: Sequence[int] | None = None,
-    offset: int = 0,
-    interleave: str = "none",
-    swizzle: str = "none",
-    l2_promotion: str = "none",
-    oob_fill: str = "zero",
-) -> TensorMap:
-    """A tiled map, as ``cuTensorMapEncodeTiled`` makes it.
-
-    :param address: of the buffer; ``offset`` bytes are added.
-    :param global_dim: elements in each dimension, fastest first; their number is the rank, 1 to 5.
-    :param global_strides: bytes between neighbours in each dimension but the fastest.
-    :param box_dim: elements of one copy.
-    :param element_strides: 1 in each dimension by default.
-    :raises ConfigError: an unknown word, or what the driver would refuse; all faults at once.
-    """
-    steps = [1] * len(global_dim) if element_strides is None else element_strides
-    fields = TensorMapFields(
-        _word("dtype", dtype, ELEMENTS), address + offset, tuple(global_dim), tuple(global_strides), tuple(box_dim),
-        tuple(steps), _word("interleave", interleave, INTERLEAVES), _word("swizzle", swizzle, SWIZZLES),
-        _word("l2_promotion", l2_promotion, PROMOTIONS), _word("oob_fill", oob_fill, FILLS),
-    )  # fmt: skip
-    return encode_tensor_map(fields)
-
-
-def encode_im2col(
-    address: int,
-    *,
-    dtype: str,
-    global_dim: Sequence[int],
-    global_strides: Sequence[int],
-    pixel_box_lower_corner: Sequence[int],
-    pixel_box_upper_corner: Sequence[int],
-    channels_per_pixel: int,
-    pixels_per_column: int,
-    element_strides: Sequence[int] | None = None,
-    offset: int = 0,
-    interleave: str = "none",
-    swizzle: str = "none",
-    l2_promotion: str = "none",
-    oob_fill: str = "zero",
-) -> TensorMap:
-    """An im2col map, as ``cuTensorMapEncodeIm2col`` makes it; dimensions are (C, W[, H[, D]], N).
-
-    :param pixel_box_lower_corner: (W[, H[, D]]) from the first pixel.
-    :param pixel_box_upper_corner: (W[, H[, D]]) from the last pixel.
-    :raises ConfigError: an unknown word, or what the driver would refuse; all faults at once.
-    """
-    steps = [1] * len(global_dim) if element_strides is None else element_strides
-    corners = (tuple(pixel_box_lower_corner), tuple(pixel_box_upper_corner))
-    fields = TensorMapFields(
-        _word("dtype", dtype, ELEMENTS), address + offset, tuple(global_dim), tuple(global_strides), (), tuple(steps),
-        _word("interleave", interleave, INTERLEAVES), _word("swizzle", swizzle, SWIZZLES),
-        _word("l2_promotion", l2_promotion, PROMOTIONS), _word("oob_fill", oob_fill, FILLS),
-        Im2col(*corners, channels_per_pixel, pixels_per_column),
-    )  # fmt: skip
-    return encode_tensor_map(fields)
-
-
-def _word(what: str, word: str, known: Iterable[str]) -> str:
-    names = list(known)
-    if word not in names:
-        raise ConfigError(unknown_name(f"tensor map {what}", word, names))
-    return word
-
-
 # ---------------------------------------------------------------------- fields to bytes and back
+def encode_tiled(address: int, **words: Any) -> TensorMap:
+    """A tiled map, as ``cuTensorMapEncodeTiled`` makes it; words of ``tiled_fields``.
+
+    :raises ConfigError: an unknown word, or what the driver would refuse; all faults at once.
+    """
+    return encode_tensor_map(tiled_fields(address, **words))
+
+
+def encode_im2col(address: int, **words: Any) -> TensorMap:
+    """An im2col map, as ``cuTensorMapEncodeIm2col`` makes it; words of ``im2col_fields``.
+
+    :raises ConfigError: an unknown word, or what the driver would refuse; all faults at once.
+    """
+    return encode_tensor_map(im2col_fields(address, **words))
+
+
 def encode_tensor_map(fields: TensorMapFields) -> TensorMap:
     """The 128 bytes.
 

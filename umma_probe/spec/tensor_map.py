@@ -8,15 +8,17 @@ it. Kernels known to work break it (CUTLASS gives stride 0 to dimensions of exte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any
 
+from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.registry import Registry
 from umma_probe.spec.problems import Problem
 from umma_probe.spec.sources import Evidence, Ref, documented
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 TENSOR_MAP_BYTES = 128
 TENSOR_MAP_ALIGNMENT = 64
@@ -145,6 +147,7 @@ _swizzle("128B-atom-32B",          (4, 3, 1),                128,  3,  5)  # fmt
 _swizzle("128B-atom-32B-flip-8B",  (5, 3, 2),                128,  3,  5, flip=True)  # fmt: skip
 _swizzle("128B-atom-64B",          (6, 3, 3),                128,  1,  6)  # fmt: skip
 
+# by the driver's codes, which are PTX's too
 INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
 SLICE_BYTES = {"none": 0, "16B": 16, "32B": 32}
 """Of the interleaved layouts: what stands at one place of dimension 0."""
@@ -208,6 +211,99 @@ class TensorMapFields:
         return self.inner_elements * self.element.bits // 8
 
 
+# ---------------------------------------------------------------------- from the words of a launch case
+def tiled_fields(
+    address: int,
+    *,
+    dtype: str,
+    global_dim: Sequence[int],
+    global_strides: Sequence[int],
+    box_dim: Sequence[int],
+    element_strides: Sequence[int] | None = None,
+    offset: int = 0,
+    interleave: str = "none",
+    swizzle: str = "none",
+    l2_promotion: str = "none",
+    oob_fill: str = "zero",
+) -> TensorMapFields:
+    """The fields of a tiled map, which ``cuTensorMapEncodeTiled`` takes.
+
+    :param address: of the buffer; ``offset`` bytes are added.
+    :param global_dim: elements in each dimension, fastest first; their number is the rank, 1 to 5.
+    :param global_strides: bytes between neighbours in each dimension but the fastest.
+    :param box_dim: elements of one copy.
+    :param element_strides: 1 in each dimension by default.
+    :raises ConfigError: an unknown word.
+    """
+    steps = [1] * len(global_dim) if element_strides is None else element_strides
+    return TensorMapFields(
+        _word("dtype", dtype, ELEMENTS), address + offset, tuple(global_dim), tuple(global_strides), tuple(box_dim),
+        tuple(steps), _word("interleave", interleave, INTERLEAVES), _word("swizzle", swizzle, SWIZZLES),
+        _word("l2_promotion", l2_promotion, PROMOTIONS), _word("oob_fill", oob_fill, FILLS),
+    )  # fmt: skip
+
+
+def im2col_fields(
+    address: int,
+    *,
+    dtype: str,
+    global_dim: Sequence[int],
+    global_strides: Sequence[int],
+    pixel_box_lower_corner: Sequence[int],
+    pixel_box_upper_corner: Sequence[int],
+    channels_per_pixel: int,
+    pixels_per_column: int,
+    element_strides: Sequence[int] | None = None,
+    offset: int = 0,
+    interleave: str = "none",
+    swizzle: str = "none",
+    l2_promotion: str = "none",
+    oob_fill: str = "zero",
+) -> TensorMapFields:
+    """The fields of an im2col map, which ``cuTensorMapEncodeIm2col`` takes; dimensions are (C, W[, H[, D]], N).
+
+    :param pixel_box_lower_corner: (W[, H[, D]]) from the first pixel.
+    :param pixel_box_upper_corner: (W[, H[, D]]) from the last pixel.
+    :raises ConfigError: an unknown word.
+    """
+    plain = tiled_fields(
+        address, dtype=dtype, global_dim=global_dim, global_strides=global_strides, box_dim=(),
+        element_strides=element_strides, offset=offset, interleave=interleave, swizzle=swizzle,
+        l2_promotion=l2_promotion, oob_fill=oob_fill,
+    )  # fmt: skip
+    corners = tuple(pixel_box_lower_corner), tuple(pixel_box_upper_corner)
+    return replace(plain, im2col=Im2col(*corners, channels_per_pixel, pixels_per_column))
+
+
+def fields_from_words(address: int, words: Mapping[str, Any]) -> TensorMapFields:
+    """The fields of a map from the words of a launch case: an im2col map if ``pixels_per_column`` is among them.
+
+    :param words: those of ``tiled_fields`` or of ``im2col_fields``, and ``rank``, which they imply.
+    :raises ConfigError: an unknown or a missing word, or a rank that is not that of ``global_dim``.
+    """
+    make: Callable[..., TensorMapFields] = im2col_fields if "pixels_per_column" in words else tiled_fields
+    given = dict(words)
+    known = {name: word for name, word in signature(make).parameters.items() if word.kind is Parameter.KEYWORD_ONLY}
+    rank = given.pop("rank", None)
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"tensor map: {unknown_name('word', name, [*known, 'rank'])}")
+    missing = [name for name, word in known.items() if word.default is Parameter.empty and name not in given]
+    if missing:
+        raise ConfigError(f"tensor map: {', '.join(missing)} missing, must be given")
+    if rank is not None and rank != len(given["global_dim"]):
+        raise ConfigError(f"tensor map: rank is {rank}, must be {len(given['global_dim'])}, as global_dim has entries")
+    return make(address, **given)
+
+
+def _word(what: str, word: str, known: Iterable[str]) -> str:
+    names = list(known)
+    if word not in names:
+        raise ConfigError(unknown_name(f"tensor map {what}", word, names))
+    return word
+
+
+# ---------------------------------------------------------------------- rules
 def tensor_map_problems(fields: TensorMapFields) -> list[Problem]:
     """Every rule that the fields break.
 
