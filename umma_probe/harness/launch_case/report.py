@@ -43,8 +43,8 @@ UNUSED_READS = {
         "reads a whole 128-row block of which fewer rows were loaded, and drops the rest of the result",
     ),
 }  # fmt: skip
-"""Reads of memory that nobody wrote, and a kernel that does so. For review where outputs were compared and all are right: what
-was read, a pattern that stands for anything, did not reach them."""
+"""Reads of memory that nobody wrote, and a kernel that does so. For review where outputs were compared and all are right:
+what was read, a pattern that stands for anything, did not reach them."""
 
 
 def exec_case(
@@ -166,7 +166,7 @@ def save_outputs(folder: Path, case: LaunchCase, result: CaseResult) -> None:
 
 
 def save_tmem(file: Path, device: Device) -> None:
-    """Write Tensor Memory of every recorded CTA: ``words``, ``written``, ``writer_line`` (CTA, lane, column), and ``cta``.
+    """Write Tensor Memory of every recorded CTA: ``words``, ``written``, ``writer_line`` (CTA, lane, column), ``cta``.
 
     ``cta`` are the CTAs' numbers, ``writer_line`` the PTX line of the instruction that wrote a cell last, 0 for none.
 
