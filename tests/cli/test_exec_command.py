@@ -342,6 +342,22 @@ def test_ptx_needs_no_compiler(case: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert json.loads(result.stdout)["target"]["nvrtc"] == "none"
 
 
+def test_jobs_change_nothing_but_a_word_on_stderr(case: Path) -> None:
+    alone, many = (_run(str(case), "--target", "model", "--jobs", jobs) for jobs in ("1", "2"))
+    assert (many.return_value, many.stderr) == (0, "")
+    assert [line for line in many.stdout.splitlines() if " s" not in line] == [
+        line for line in alone.stdout.splitlines() if " s" not in line
+    ]
+
+
+def test_jobs_that_cannot_be_say_why(case: Path) -> None:
+    _edit(case.parent / "saxpy.cu", "y[i] = a * x[i] + y[i]", "atomicAdd(y + i, a * x[i])")
+    result = _run(str(case), "--target", "model", "--jobs", "2")
+    assert result.return_value == 0
+    assert "--jobs: one process, since" in result.stderr
+    assert "shows the order of things" in result.stderr
+
+
 CASES = sorted(SHARED_CASES.glob("*/case.yaml")) if SHARED_CASES.is_dir() else []
 
 

@@ -29,6 +29,13 @@ def _passes(case: CaseFile, policies: list[str] = POLICIES) -> None:
         assert [c for c in report.checks if c.verdict != "pass"] == [], policy
 
 
+def _runs_alone(case: CaseFile, why: str) -> None:
+    """CTAs that meet in global memory run in one process, whatever is allowed."""
+    report, _, device = exec_case(case.write(), target="model", strict=True, jobs=4)
+    assert report.verdict == "pass"
+    assert device.alone.startswith(why)
+
+
 def test_histogram_over_a_cluster(tmp_path: Path) -> None:
     keys = np.random.default_rng(1).integers(0, 64, 1000)
     case = _case(tmp_path, "cluster_histogram", (8, 1, 1), 64, cluster=(4, 1, 1), dynamic_smem=64)
@@ -100,6 +107,7 @@ def test_a_barrier_over_the_grid(tmp_path: Path) -> None:
     case.scalar(256, "u32")
     case.expects("out", 2 * values[::-1] + 2 * values.reshape(-1, 2)[:, ::-1].reshape(-1))
     _passes(case)
+    _runs_alone(case, "atom")
 
 
 def _collatz(value: int) -> int:
@@ -153,6 +161,36 @@ def test_a_tma_reduction_from_several_ctas(tmp_path: Path) -> None:
     case.pointer("parts")
     case.expects("out", parts.sum(0) + 1)
     _passes(case)
+    _runs_alone(case, "cp.reduce.async.bulk")
+
+
+def _stream_k(folder: Path) -> Path:
+    given = small_integers(9, (2, 4, 64), 99)
+    case = _case(folder, "stream_k", (8, 1, 1), 64)
+    case.buffer("out", "f32", (2, 64))
+    case.buffer("parts", "f32", (8, 64))
+    case.buffer("flags", "u32", (8,), "zero")
+    case.buffer("in", "f32", given)
+    for name in ("out", "parts", "flags", "in"):
+        case.pointer(name)
+    case.scalar(4, "u32")
+    case.expects("out", given.sum(1))
+    return case.write()
+
+
+def test_parts_handed_over_through_global_memory(tmp_path: Path) -> None:
+    path = _stream_k(tmp_path)
+    for policy in POLICIES:
+        assert exec_case(path, target="model", policy=policy, strict=True)[0].verdict == "pass"
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 8])
+def test_ctas_that_wait_for_each_other_run_in_one_process(tmp_path: Path, jobs: int) -> None:
+    # with two processes a tile's CTAs are together: then nothing crosses
+    report, _, device = exec_case(_stream_k(tmp_path), target="model", strict=True, jobs=jobs)
+    assert report.verdict == "pass"
+    assert device.alone.startswith("" if jobs == 2 else ("a part of the grid ends with", "one part of the grid reads"))
+    assert bool(device.alone) == (jobs > 2)
 
 
 def test_equal_stores_of_a_warp_are_one(tmp_path: Path) -> None:
