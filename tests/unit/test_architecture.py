@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "umma_probe"
 
 LAYERS: dict[str, int] = {
-    "errors": 0, "bits": 0, "registry": 0, "assets": 0,
+    "errors": 0, "bits": 0, "registry": 0, "assets": 0, "launch_values": 0,
     "spec": 1,
     "layouts": 2, "ptx": 2, "record": 2,
     "model": 3, "gpu": 3,
@@ -18,7 +18,7 @@ LAYERS: dict[str, int] = {
     "api": 5, "harness": 5, "findings": 5, "report": 5,
     "cli": 6,
 }  # fmt: skip
-BASE = {"errors", "bits", "registry", "assets"}
+BASE = {"errors", "bits", "registry", "assets", "launch_values"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

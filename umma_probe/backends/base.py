@@ -7,21 +7,21 @@ no width and is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import index
 from typing import TYPE_CHECKING, Any, Protocol
 
 from umma_probe.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy as np
     import numpy.typing as npt
 
+    from umma_probe.launch_values import Dims
+
 DEFAULT_TIMEOUT_S = 60.0
-Dims = int | tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -219,18 +219,3 @@ def array_of_numbers(values: Any) -> npt.NDArray[Any]:
         kind = "None" if values is None else f"a {type(values).__name__} of {array.dtype}"
         raise ConfigError(f"array: values are {kind}, must be an array of numbers", hint=hint)
     return array
-
-
-def dims(what: str, value: Dims) -> tuple[int, int, int]:
-    """One to three positive sizes, x first; the rest are 1.
-
-    :raises ConfigError: more than three, none, or one below 1.
-    """
-    try:
-        sizes = [index(size) for size in (value if isinstance(value, Sequence) else (value,))]
-    except TypeError:
-        sizes = []
-    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
-        raise ConfigError(f"{what} is {value!r}, must be one to three integers of at least 1")
-    x, y, z = (*sizes, 1, 1)[:3]
-    return x, y, z

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from umma_probe.backends.base import (
     DEFAULT_TIMEOUT_S,
     DeviceIdentity,
-    Dims,
     LaunchOutcome,
     TmemSnapshot,
     array_of_numbers,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from umma_probe.gpu.kernel import GpuKernel, GpuModule
     from umma_probe.gpu.memory import DeviceBuffer
     from umma_probe.gpu.tensor_map import TensorMap
+    from umma_probe.launch_values import Dims
 
 
 class CudaDevice:

@@ -13,16 +13,15 @@ import numpy as np
 from umma_probe.backends.base import (
     DEFAULT_TIMEOUT_S,
     DeviceIdentity,
-    Dims,
     LaunchOutcome,
     Note,
     TmemSnapshot,
     TmemWriter,
     array_of_numbers,
-    dims,
     source_text,
 )
 from umma_probe.errors import ConfigError, DeviceTimeout
+from umma_probe.launch_values import argument_bytes, dims
 from umma_probe.model.async_engine import Policy
 from umma_probe.model.launch import LaunchConfig
 from umma_probe.model.machine import LoadedModule, Machine
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from umma_probe.launch_values import Dims
     from umma_probe.model.launch import Finding, Launch
     from umma_probe.model.memory import Allocation
     from umma_probe.model.trace import Trace
@@ -194,23 +194,9 @@ class ModelDevice:
             raise ConfigError("tmem: nothing was launched on this device yet")
         return _snapshots(launch)
 
-    def argument_bytes(self, index: int, argument: Any, kernel: str) -> bytes:
-        """The bytes that a kernel gets for one argument.
-
-        :raises ConfigError: a type without a width, such as a Python int, or another device's buffer.
-        """
-        if isinstance(argument, bytes | bytearray | memoryview):
-            return bytes(argument)
-        if isinstance(argument, ModelBuffer) and argument.lies_in(self._machine):
-            return argument.address.to_bytes(8, "little")
-        if isinstance(argument, np.generic) or (hasattr(argument, "tobytes") and not isinstance(argument, np.ndarray)):
-            return bytes(argument.tobytes())
-        what = "buffer of another device" if isinstance(argument, ModelBuffer) else type(argument).__name__
-        raise ConfigError(
-            f"argument {index} of kernel '{kernel}' is of type {what}, "
-            "must be a buffer of this device, a NumPy scalar, bytes or a tensor map",
-            hint="np.int32(256) instead of 256; dev.array(x) instead of x",
-        )
+    def address_of(self, argument: Any) -> int | None:
+        """The address of a buffer of this device."""
+        return argument.address if isinstance(argument, ModelBuffer) and argument.lies_in(self._machine) else None
 
     def run(
         self, module: LoadedModule, entry: str, config: LaunchConfig, arguments: list[bytes], timeout: float | None
@@ -262,7 +248,8 @@ class ModelKernel:
         required = self._module.program(self._entry).required_cluster
         shape = dims("cluster", cluster) if cluster is not None else required or (1, 1, 1)
         config = LaunchConfig(dims("grid", grid), dims("block", block), shape, int(dynamic_smem), cluster is not None)
-        data = [self._device.argument_bytes(index, argument, self._entry) for index, argument in enumerate(args)]
+        data = [argument_bytes(argument, f"argument {index} of kernel '{self._entry}'", self._device.address_of)
+                for index, argument in enumerate(args)]  # fmt: skip
         return self._device.run(self._module, self._entry, config, data, timeout)
 
 

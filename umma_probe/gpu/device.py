@@ -126,6 +126,10 @@ class GpuDevice:
         self.activate()
         return encode_tensor_map(self.api, fields_from_words(buffer.address, fields))
 
+    def address_of(self, argument: Any) -> int | None:
+        """The address of a buffer of this device; None for everything else."""
+        return argument.address if isinstance(argument, DeviceBuffer) and argument.device is self else None
+
     def activate(self) -> None:
         """Make the context current on this thread.
 

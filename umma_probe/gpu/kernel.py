@@ -11,19 +11,19 @@ from umma_probe.errors import ConfigError, DeviceError, DeviceTimeout, unknown_n
 from umma_probe.gpu.driver import call
 from umma_probe.gpu.launch import (
     PORTABLE_CLUSTER,
-    Argument,
     KernelFacts,
     LaunchShape,
     PackedArguments,
-    as_dims,
     check_launch,
 )
 from umma_probe.gpu.printf import printed_text
+from umma_probe.launch_values import dims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from umma_probe.gpu.device import GpuDevice
+    from umma_probe.launch_values import Dims
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -76,11 +76,11 @@ class GpuKernel:
     def launch(
         self,
         *,
-        grid: int | Sequence[int],
-        block: int | Sequence[int],
-        cluster: int | Sequence[int] | None = None,
+        grid: Dims,
+        block: Dims,
+        cluster: Dims | None = None,
         dynamic_smem: int = 0,
-        args: Sequence[Argument] = (),
+        args: Sequence[Any] = (),
         timeout: float | None = DEFAULT_TIMEOUT_S,
     ) -> LaunchResult:
         """Run the kernel and wait for it.
@@ -95,13 +95,13 @@ class GpuKernel:
         """
         implied = self.facts.required_cluster or (1, 1, 1)
         shape = LaunchShape(
-            as_dims("grid", grid),
-            as_dims("block", block),
-            as_dims("cluster", cluster) if cluster is not None else implied,
+            dims("grid", grid),
+            dims("block", block),
+            dims("cluster", cluster) if cluster is not None else implied,
             int(dynamic_smem),
         )
         check_launch(shape, self.facts, self.device.limits)
-        packed = PackedArguments(args, self.facts)
+        packed = PackedArguments(args, self.facts, self.device.address_of)
         self.device.activate()
         return self._run(shape, packed, timeout)
 

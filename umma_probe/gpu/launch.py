@@ -10,41 +10,20 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from umma_probe.errors import ConfigError
+from umma_probe.launch_values import argument_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from umma_probe.launch_values import AddressOf
 
 Dims = tuple[int, int, int]
 _AXES = "xyz"
 PORTABLE_CLUSTER = 8
 """CTAs that every device with clusters takes (CUDA C++ Programming Guide, "Thread Block Clusters")."""
-
-
-@runtime_checkable
-class Addressed(Protocol):
-    """Device memory: passed to a kernel as its 64-bit address."""
-
-    @property
-    def address(self) -> int:
-        """The device address."""
-        ...
-
-
-@runtime_checkable
-class ByValue(Protocol):
-    """An object passed as its bytes, for instance a tensor map."""
-
-    def tobytes(self) -> bytes:
-        """The parameter's bytes."""
-        ...
-
-
-Argument = Addressed | ByValue | np.generic | bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True)
@@ -92,18 +71,6 @@ class LaunchShape:
         if self.dynamic_smem:
             parts.append(f"{self.dynamic_smem} bytes of dynamic shared memory")
         return ", ".join(parts)
-
-
-def as_dims(what: str, value: int | Sequence[int]) -> Dims:
-    """One to three positive sizes, x first; the rest are 1.
-
-    :raises ConfigError: more than three, none, or one below 1.
-    """
-    sizes = (value,) if isinstance(value, int | np.integer) else tuple(value)
-    if not 1 <= len(sizes) <= 3 or any(not isinstance(size, int | np.integer) or size < 1 for size in sizes):
-        raise ConfigError(f"{what} is {value!r}, must be one to three integers of at least 1")
-    x, y, z = (*(int(size) for size in sizes), 1, 1)[:3]
-    return x, y, z
 
 
 def check_launch(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> None:
@@ -178,7 +145,7 @@ class PackedArguments:
     Keep it alive until the launch call has returned.
     """
 
-    def __init__(self, arguments: Sequence[Argument], kernel: KernelFacts) -> None:
+    def __init__(self, arguments: Sequence[Any], kernel: KernelFacts, address_of: AddressOf) -> None:
         """Check the arguments against the kernel's parameters.
 
         :raises ConfigError: a wrong count, size or type; names the first that is wrong.
@@ -188,7 +155,9 @@ class PackedArguments:
                 f"kernel '{kernel.name}' takes {len(kernel.parameters)} arguments, {len(arguments)} given"
             )
         self._storage = [
-            ctypes.create_string_buffer(_checked(index, argument, size, kernel.name), size)
+            ctypes.create_string_buffer(
+                _checked(argument, f"argument {index} of kernel '{kernel.name}'", size, address_of), size
+            )
             for index, (argument, (_, size)) in enumerate(zip(arguments, kernel.parameters, strict=True))
         ]
         self._pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(item) for item in self._storage))
@@ -199,30 +168,11 @@ class PackedArguments:
         return ctypes.addressof(self._pointers) if self._storage else 0
 
 
-def _checked(index: int, argument: Argument, size: int, kernel: str) -> bytes:
-    data = argument_bytes(argument, f"argument {index} of kernel '{kernel}'")
+def _checked(argument: Any, what: str, size: int, address_of: AddressOf) -> bytes:
+    data = argument_bytes(argument, what, address_of)
     if len(data) != size:
         raise ConfigError(
-            f"argument {index} of kernel '{kernel}' is {len(data)} bytes ({type(argument).__name__}), must be {size}",
+            f"{what} is {len(data)} bytes ({type(argument).__name__}), must be {size}",
             hint="give scalars as NumPy scalars of the parameter's type, np.int32(256), and structs as bytes",
         )
     return data
-
-
-def argument_bytes(argument: Argument, what: str = "argument") -> bytes:
-    """The bytes that a kernel gets for one argument.
-
-    :raises ConfigError: a type without a defined size, such as a Python int.
-    """
-    if isinstance(argument, bytes | bytearray | memoryview):
-        return bytes(argument)
-    if isinstance(argument, np.generic):
-        return argument.tobytes()
-    if isinstance(argument, Addressed):
-        return argument.address.to_bytes(8, "little")
-    if isinstance(argument, ByValue) and not isinstance(argument, np.ndarray):
-        return argument.tobytes()
-    raise ConfigError(
-        f"{what} is a {type(argument).__name__}, must be a device buffer, a NumPy scalar, bytes or a tensor map",
-        hint="np.int32(256) instead of 256; dev.array(x) instead of x",
-    )

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from umma_probe.gpu.device import GpuDevice
-    from umma_probe.gpu.launch import Argument
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def _vector(device: GpuDevice) -> str:
     y = np.arange(n, dtype=np.float32) % 512
     out = device.array(y)
     kernel = device.compile(_AXPY, "axpy.cu")["axpy"]
-    arguments: list[Argument] = [out, device.array(x), np.float32(3), np.int32(n)]
+    arguments: list[Any] = [out, device.array(x), np.float32(3), np.int32(n)]
     result = kernel.launch(grid=-(-n // 256), block=256, args=arguments)
     _same("y", 3 * x + y, out.numpy())
     return f"{n} elements in {result.gpu_seconds * 1e6:.0f} us"
@@ -304,12 +303,23 @@ extern "C" __global__ void hang(volatile unsigned* flag, unsigned long long limi
 """
 
 
+@_case("printf", "what a kernel prints comes back with the launch, and stdout stays clean")
+def _printf(device: GpuDevice) -> str:
+    source = (
+        'extern "C" __global__ void say(int n) { if (threadIdx.x == 3) printf("lane %d of %d\\n", threadIdx.x, n); }'
+    )
+    printed = device.compile(source, "printf.cu")["say"].launch(grid=1, block=32, args=[np.int32(32)]).printed
+    if printed != "lane 3 of 32\n":
+        raise Mismatch(f"printed {printed!r}, must be 'lane 3 of 32'")
+    return printed.strip()
+
+
 @_case("hang", "a kernel that waits for what never comes is given up after the timeout (it ends by itself after 10 s)")
 def _hang(device: GpuDevice) -> str:
     kernel = device.compile(_HANG, "hang.cu")["hang"]
     flag = device.array(np.zeros(1, np.uint32))
     start = time.monotonic()
-    arguments: list[Argument] = [flag, np.uint64(10_000_000_000)]
+    arguments: list[Any] = [flag, np.uint64(10_000_000_000)]
     _refused(DeviceTimeout, lambda: kernel.launch(grid=1, block=1, args=arguments, timeout=0.5), "not finished")
     seconds = time.monotonic() - start
     if seconds > 2:

@@ -123,8 +123,8 @@ def test_a_gpu_that_is_not_there() -> None:
     [
         ([], "takes 2 arguments, 0 given"),
         ([np.uint64(1), np.int64(1)], "argument 1 of kernel 'gemm' is 8 bytes \\(int64\\), must be 4"),
-        ([np.uint64(1), 1], "argument 1 of kernel 'gemm' is a int, must be"),
-        ([np.zeros(4), np.int32(1)], "argument 0 of kernel 'gemm' is a ndarray, must be"),
+        ([np.uint64(1), 1], "argument 1 of kernel 'gemm' is of type int, must be"),
+        ([np.zeros(4), np.int32(1)], "argument 0 of kernel 'gemm' is of type ndarray, must be"),
     ],
 )
 def test_wrong_arguments(arguments: list[object], message: str) -> None:
