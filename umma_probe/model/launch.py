@@ -214,6 +214,7 @@ class Launch:
         self.cta_retired[slot] = True
         self.named_barriers.clear_slot(slot)
         self.warpgroups.retire(slot)
+        self._check_bulk_reads(slot)
         for groups in (self.copy_groups, self.bulk_groups):
             groups.forget(slot * self.cta_threads, (slot + 1) * self.cta_threads)
         self._record(slot)
@@ -224,6 +225,23 @@ class Launch:
             # whatever the old cluster left in flight must not hit its successor
             self.engine.require(op for op in self.engine.pending() if members.start <= op.cta < members.stop)
             self._start_cluster(cluster_slot, following)
+
+    def _check_bulk_reads(self, slot: int) -> None:
+        """Shared memory goes with its CTA, so a bulk store should have read it before.
+
+        For review: no document says that the hardware waits, but kernels known to work rely on it (``tma_store_arrive``
+        is the last thing that some of DeepGEMM's do).
+        """
+        unread = self.bulk_groups.unread(slot * self.cta_threads, (slot + 1) * self.cta_threads)
+        if unread:
+            thread, transfer = unread[0]
+            instruction = self.program.steps[transfer.read.pc].instruction
+            self.review(
+                "exit-before-read",
+                f"{self.cta_name(slot)} exits while {instruction.text} (line {instruction.pos.line}) may still read "
+                "its shared memory: no cp.async.bulk.wait_group of that thread, with or without .read, has waited",
+                thread,
+            )
 
     def _record(self, slot: int) -> None:
         index = self.cta_index(slot)

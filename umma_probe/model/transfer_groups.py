@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from umma_probe.model.async_engine import AsyncOp
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Transfer:
     """One copy: the operation that reads its source and the one that writes its destination (or both in one)."""
 
     read: AsyncOp
     write: AsyncOp
+    awaited: bool = False
+    """A thread has waited until its source was read."""
 
 
 @dataclass(slots=True)
@@ -29,6 +31,8 @@ class _ThreadGroups:
     open: list[Transfer] = field(default_factory=list)
     committed: list[list[Transfer]] = field(default_factory=list)
     """Oldest first; groups known to be complete are dropped from the front."""
+    unread: list[Transfer] = field(default_factory=list)
+    """Those that the thread has not waited for, whether or not they are complete."""
 
 
 class TransferGroups:
@@ -46,7 +50,9 @@ class TransferGroups:
     def add(self, threads: Iterable[int], transfer: Transfer) -> None:
         """A copy that these threads started together."""
         for thread in threads:
-            self._of(thread).open.append(transfer)
+            groups = self._of(thread)
+            groups.open.append(transfer)
+            groups.unread.append(transfer)
 
     def commit(self, threads: Iterable[int]) -> None:
         """Close the open group of each thread."""
@@ -65,8 +71,11 @@ class TransferGroups:
         """
         ops: dict[AsyncOp, None] = {}
         for thread in threads:
-            committed = self._of(thread).committed
+            groups = self._of(thread)
+            committed = groups.committed
             old = committed[: max(len(committed) - newest, 0)]
+            if groups.unread:
+                _mark_awaited(groups, committed[len(old) :])
             if not read_only:
                 del committed[: len(old)]
             for group in old:
@@ -82,10 +91,27 @@ class TransferGroups:
                 ops.update((t.write, None) for t in group)
         return sorted((op for op in ops if not op.done), key=lambda op: op.serial)
 
+    def unread(self, low: int, high: int) -> list[tuple[int, Transfer]]:
+        """(thread, copy): what no thread has waited for, of threads ``low`` to ``high - 1``; the first of each."""
+        found = []
+        for thread, groups in self._threads.items():
+            if low <= thread < high:
+                left = [transfer for transfer in groups.unread if not transfer.awaited]
+                found += [(thread, transfer) for transfer in left[:1]]
+        return found
+
     def forget(self, low: int, high: int) -> None:
         """Threads ``low`` to ``high - 1`` have exited; their slots may be taken again."""
         for thread in [thread for thread in self._threads if low <= thread < high]:
             del self._threads[thread]
+
+
+def _mark_awaited(groups: _ThreadGroups, newest: list[list[Transfer]]) -> None:
+    """The thread has waited for all but its ``newest`` groups and the open one."""
+    later = [*groups.open, *(transfer for group in newest for transfer in group)]
+    for transfer in groups.unread:
+        transfer.awaited = transfer.awaited or transfer not in later
+    groups.unread = [transfer for transfer in groups.unread if not transfer.awaited]
 
 
 def _all_done(group: list[Transfer]) -> bool:
