@@ -7,7 +7,7 @@ constexpr u32 BLOCKS = 5;  // 256, 128, 64, 32 and 32 columns: all there are
 
 // What a kernel must not do, one at a time.
 enum Misuse : u32 {
-  SIZE, GROWING, RELINQUISHED, FREE_TWICE, FREE_OTHER, LOAD, LOAD_FREED, DENSE_MMA, SPARSE_MMA, COPY
+  SIZE, GROWING, RELINQUISHED, FREE_TWICE, FREE_OTHER, LOAD, LOAD_FREED, STORE, DENSE_MMA, SPARSE_MMA, COPY
 };
 
 // One thread. A sparse MMA whose metadata lie at the address of D: it should not come to reading them.
@@ -143,6 +143,11 @@ alloc_misuse(u32* out, Misuse misuse, u32 columns, u32 other_columns, u32 offset
     tcgen05_ld_32x32b(tmem + offset, word);
     tcgen05_wait_ld();  // the register holds nothing before this
     out[threadIdx.x] = word[0];
+  }
+  if (misuse == STORE) {
+    const u32 words[4] = {};
+    tcgen05_st_16x256b(tmem + offset, words);
+    tcgen05_wait_st();  // it has landed, if it ever does
   }
   if (misuse >= DENSE_MMA && elect_sync()) {
     const u32 mbar = shared_address(&barrier);

@@ -84,8 +84,8 @@ EMITTED: dict[str, dict[str, Count]] = {
         "alloc": 11,  # alloc_order: 5 blocks, warp 1's, and again; alloc_share; alloc_misuse, and GROWING; alloc_leak
         "dealloc": 12,  # alloc_order: the same 7; alloc_share: 1; alloc_misuse: 3 cases, and at last
         "relinquish": 4,  # one in each kernel
-        "st": 1,  # the marks of alloc_share
-        "wait::st": 1,
+        "st": 2,  # the marks of alloc_share; STORE
+        "wait::st": 2,
         "ld": 2,  # alloc_share looks at its marks; alloc_misuse where it must not
         "cp": 1,  # COPY
         "mma f16/tf32": 2,  # DENSE_MMA, SPARSE_MMA

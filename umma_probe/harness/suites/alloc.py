@@ -47,9 +47,10 @@ class Act(IntEnum):
     FREE_OTHER = 4
     LOAD = 5
     LOAD_FREED = 6
-    DENSE_MMA = 7
-    SPARSE_MMA = 8
-    COPY = 9
+    STORE = 7
+    DENSE_MMA = 8
+    SPARSE_MMA = 9
+    COPY = 10
 
 
 # misuse: what is done, columns, other columns, offset of an address, whether the instruction descriptor says sparse
@@ -66,6 +67,7 @@ _MISUSES: dict[str, tuple[Act, int, int, int, bool]] = {
     "freed": (Act.LOAD_FREED, 32, 0, 0, False),
     "out-of-bounds": (Act.LOAD, 512, 0, 512, False),
     "lane-alignment": (Act.LOAD, 32, 0, _LANE_8, False),
+    "store-lane": (Act.STORE, 32, 0, _LANE_8, False),
     "other-warp": (Act.LOAD, 32, 0, _OTHER_WARP, False),
     "mma-unallocated": (Act.DENSE_MMA, 32, 0, 32, False),
     "cp-unallocated": (Act.COPY, 32, 0, 32, False),
