@@ -183,8 +183,14 @@ class InternalError(UmmaProbeError):
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     """``unknown <what> 'name'`` with the nearest known names."""
     names = sorted(known)
+    if not names:
+        return f"unknown {what} '{name}'; there is none"
     # also names around it: 'k' in the mangled '_Z1kPf'
-    near = get_close_matches(name, names, n=3) or [known for known in names if name and name in known][:3]
+    near = (
+        get_close_matches(name, names, n=3)
+        or get_close_matches(name.lower(), names, n=3)
+        or [known for known in names if name and name in known][:3]
+    )
     if near:
         return f"unknown {what} '{name}'; did you mean {', '.join(near)}?"
     return f"unknown {what} '{name}'; known: {', '.join(names)}"

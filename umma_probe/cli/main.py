@@ -139,6 +139,7 @@ def _bug(error: Exception, debug: bool) -> int:
 def _in_our_form(error: click.ClickException) -> ConfigError:
     """A refusal by the option parser in the words of every other one."""
     message = " ".join(error.format_message().split()).rstrip(".")
+    message = message.replace("a valid integer range", "an integer").replace("a valid float range", "a number")
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = context.command_path if context is not None else "umma-probe"
     return ConfigError(f"{message[:1].lower()}{message[1:]}", hint=f"{command} --help")

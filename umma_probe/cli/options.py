@@ -15,6 +15,25 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+MAX_SECONDS = 10**6
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic in newer click only
+    """A time limit: more than 0, and such that a timer can be set to it (``nan`` and ``inf`` are not)."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read and check it."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= MAX_SECONDS:
+            self.fail(f"'{value}' must be more than 0 and at most {MAX_SECONDS} seconds", param, ctx)
+        return seconds
+
+
 _TARGET_OPTIONS = (
     click.option(
         "--target",
@@ -33,7 +52,7 @@ _TARGET_OPTIONS = (
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Seconds(),
         default=DEFAULT_TIMEOUT_S,
         show_default=True,
         metavar="SECONDS",

@@ -28,8 +28,10 @@ def loads(text: str, name: str = "<report>") -> Report:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise RecordError(f"{name}: no JSON ({error.msg}, line {error.lineno})") from error
+    except RecursionError as error:
+        raise RecordError(f"{name}: no report: it is nested too deeply") from error
     if not isinstance(data, dict):
-        raise RecordError(f"{name}: the report is a {type(data).__name__}, must be an object")
+        raise RecordError(f"{name}: the report is of type {type(data).__name__}, must be an object")
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise RecordError(

@@ -115,7 +115,7 @@ def load_document(path: Path) -> Document:
         raise RecordError(f"{path}: cannot be read ({reason})") from error
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         data = None
     if isinstance(data, dict) and data.get("command") == "sweep":
         return _sweep_document(str(path), data)

@@ -105,6 +105,8 @@ def _from_file(path: str, arch: str | None) -> list[DotProduct]:
     except json.JSONDecodeError as error:
         place = Where(file=path, line=error.lineno, column=error.colno)
         raise ConfigError(f"--batch: not JSON: {error.msg}", where=place) from error
+    except RecursionError as error:
+        raise ConfigError("--batch: nested too deeply", where=Where(file=path)) from error
     except UnicodeDecodeError as error:
         raise ConfigError("--batch: not UTF-8 text", where=Where(file=path)) from error
     vectors = document.get("vectors") if isinstance(document, dict) else document

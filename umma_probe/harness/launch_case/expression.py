@@ -35,6 +35,7 @@ CONSTANTS = {
     "float64": np.float64,
 }
 MAX_LENGTH = 4000
+MAX_EXPONENT = 1024
 
 _NODES = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Name, ast.Constant, ast.Attribute, ast.Call, ast.Subscript,
@@ -84,8 +85,19 @@ def _check(tree: ast.AST, values: Any) -> None:
             _check_attribute(node)
         if isinstance(node, ast.Call) and not isinstance(node.func, ast.Attribute):
             raise ConfigError("expression: only np functions and array methods can be called")
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift):
+            _check_power(node)
         if isinstance(node, ast.Constant) and not isinstance(node.value, int | float | str | type(None)):
             raise ConfigError(f"expression: constant {node.value!r} is not allowed")
+
+
+def _check_power(node: ast.BinOp) -> None:
+    """Python computes a power of integers to its last digit, however long that takes; an array's has a width."""
+    if any(isinstance(part, ast.Name) for part in ast.walk(node)):
+        return
+    exponent = node.right.value if isinstance(node.right, ast.Constant) else MAX_EXPONENT + 1
+    if not isinstance(node.left, ast.Constant) or not isinstance(exponent, int | float) or exponent > MAX_EXPONENT:
+        raise ConfigError(f"expression: the exponent of a power of numbers must be a number up to {MAX_EXPONENT}")
 
 
 def _check_attribute(node: ast.Attribute) -> None:

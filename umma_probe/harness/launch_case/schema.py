@@ -275,7 +275,7 @@ class _Reader:
         return spec
 
     def _known_buffer(self, section: Section, key: str) -> str:
-        return section.choice(key, self.buffers or ["(no buffers)"])
+        return section.choice(key, self.buffers)
 
     # ------------------------------------------------------------------ arguments and expectations
     def _argument(self, section: Section) -> Argument:
@@ -289,7 +289,7 @@ class _Reader:
         return argument
 
     def _argument_tensor_map(self, section: Section) -> Argument:
-        return Argument(tensor_map=section.choice("tensor_map", self.maps or ["(no tensor maps)"]))
+        return Argument(tensor_map=section.choice("tensor_map", self.maps))
 
     def _argument_buffer(self, section: Section) -> Argument:
         return Argument(buffer=self._known_buffer(section, "buffer"), offset=section.integer("offset", 0))
@@ -323,7 +323,7 @@ class _Reader:
         maps = []
         for entry in section.sections("tensor_maps"):
             at = self._at(entry, 128, len(data), "struct")
-            maps.append((at, entry.choice("tensor_map", self.maps or ["(no tensor maps)"])))
+            maps.append((at, entry.choice("tensor_map", self.maps)))
             entry.finish()
         return Argument(data=data, pointers=self._pointers(section, len(data), "struct"), maps=tuple(maps))
 

@@ -200,7 +200,9 @@ def _axes(section: Section, contract: ProbeContract) -> Iterable[Axis]:
     if "options" not in section:
         return
     mapping = Section(section.node_of("options"), section.faults, f"{section.name}.options")
-    for key_node, _ in getattr(mapping.node, "value", []):
+    if getattr(mapping.node, "id", "") != "mapping":
+        return
+    for key_node, _ in mapping.node.value:
         name = str(getattr(key_node, "value", ""))
         option = options.get(name.replace("-", "_"))
         if option is None:
