@@ -4,7 +4,10 @@
 
 - *exact* forms: the element-wise instructions of ``tests/vectors/alu_h200.jsonl.gz``, with operands drawn anew: half
   of them the recorded edge values, half random bits.
-- *approximate* functions: how many words differ, and by how much at most (in units of the last place).
+- *approximate* functions: how many words differ, and by how much at most (in units of the last place); *unit* forms are
+  those that the model has bit for bit.
+- *mma* forms: mma.sync of every shape and type, with operands of four kinds: random bits, numbers near 1, of widely
+  different exponents, and sparse with very small ones.
 - *warp* forms: shfl, vote, match, redux, matrix moves; *memory* forms: atomics and vectors, each thread its own place.
 """  # fmt: skip
 
@@ -19,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 TESTS = Path(__file__).parents[1]
@@ -29,6 +33,7 @@ from harness import kernel_text  # noqa: E402 - a neighbour, found through the l
 import umma_probe as up  # noqa: E402
 from umma_probe.gpu.info import Driver, probe_environment  # noqa: E402
 from umma_probe.model.values import TYPES  # noqa: E402
+from umma_probe.spec.warp_mma import WARP_MMAS, WarpMma  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +44,9 @@ VECTORS = TESTS / "vectors" / "alu_h200.jsonl.gz"
 ROWS, APPROXIMATE_ROWS, BATCH = 4096, 1 << 17, 40
 WORDS = {1: np.bool_, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 ARCH = "sm_90a"
+FLOATS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f32": np.float32,
+                          "f64": np.float64, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}  # fmt: skip
+BITS = {"s8": 8, "u8": 8, "s32": 32} | {name: np.dtype(type_).itemsize * 8 for name, type_ in FLOATS.items()}
 Form = dict[str, Any]
 """``ptx``; ``in``: name to width or to recorded values; ``out``: name to width; ``kind``."""
 
@@ -59,18 +67,49 @@ def _column(text: str) -> Any:
     return np.array([int(value, 16) for value in values.split()], WORDS[int(width)])
 
 
-def approximate_forms() -> list[Form]:
-    f32 = ["ex2.approx.f32", "ex2.approx.ftz.f32", "lg2.approx.f32", "lg2.approx.ftz.f32", "sin.approx.f32",
-           "sin.approx.ftz.f32", "cos.approx.f32", "cos.approx.ftz.f32", "rsqrt.approx.f32", "rsqrt.approx.ftz.f32",
-           "rcp.approx.f32", "rcp.approx.ftz.f32", "sqrt.approx.f32", "sqrt.approx.ftz.f32",
-           "tanh.approx.f32"]  # fmt: skip
-    f64 = ["rsqrt.approx.f64", "rsqrt.approx.ftz.f64", "rcp.approx.ftz.f64"]
-    f16 = ["ex2.approx.f16", "ex2.approx.ftz.bf16", "tanh.approx.f16", "tanh.approx.bf16"]
-    packed = ["ex2.approx.f16x2", "ex2.approx.ftz.bf16x2", "tanh.approx.f16x2", "tanh.approx.bf16x2"]
+def unit_forms() -> list[Form]:
+    names = [f"{name}.approx{ftz}.f32" for name in ("ex2", "lg2", "sin", "cos", "rsqrt", "rcp", "sqrt")
+             for ftz in ("", ".ftz")]  # fmt: skip
+    halves = [("ex2.approx.f16", 16), ("ex2.approx.ftz.bf16", 16), ("ex2.approx.f16x2", 32),
+              ("ex2.approx.ftz.bf16x2", 32)]  # fmt: skip
     divisions = ["div.approx.f32", "div.approx.ftz.f32", "div.full.f32", "div.full.ftz.f32"]
-    unary = [(f32, 32), (f64, 64), (f16, 16), (packed, 32)]
-    forms = [_form(f"{op} %d, %a;", {"a": width}, {"d": width}) for ops, width in unary for op in ops]
-    return forms + [_form(f"{op} %d, %a, %b;", {"a": 32, "b": 32}, {"d": 32}) for op in divisions]
+    forms = [_form(f"{op} %d, %a;", {"a": width}, {"d": width}, "unit")
+             for op, width in [*((name, 32) for name in names), *halves]]  # fmt: skip
+    return forms + [_form(f"{op} %d, %a, %b;", {"a": 32, "b": 32}, {"d": 32}, "unit") for op in divisions]
+
+
+def approximate_forms() -> list[Form]:
+    widths = {"tanh.approx.f32": 32, "tanh.approx.f16": 16, "tanh.approx.bf16": 16, "tanh.approx.f16x2": 32,
+              "tanh.approx.bf16x2": 32, "rsqrt.approx.f64": 64, "rsqrt.approx.ftz.f64": 64,
+              "rcp.approx.ftz.f64": 64}  # fmt: skip
+    return [_form(f"{op} %d, %a;", {"a": width}, {"d": width}) for op, width in widths.items()]
+
+
+def mma_forms() -> list[Form]:
+    forms = []
+    for row in WARP_MMAS:
+        for accumulator in row.accumulators:
+            for a, b in ((a, b) for a in row.operands for b in row.operands if row.mixed or a == b):
+                forms.append(_mma(row, accumulator, a, b))
+        if row.kind == "i8":
+            forms.append(_mma(row, "s32", "s8", "u8", ".satfinite"))
+        if row.kind == "f64":
+            forms += [_mma(row, "f64", "f64", "f64", f".{mode}") for mode in ("rz", "rm", "rp")]
+    return forms
+
+
+def _mma(row: WarpMma, accumulator: str, a: str, b: str, option: str = "") -> Form:
+    width = row.register_bits
+    of_c = row.m * row.n * BITS[accumulator] // (32 * width)
+    counts = {"a": row.m * row.k * BITS[a] // (32 * width), "b": row.n * row.k * BITS[b] // (32 * width), "c": of_c,
+              "d": of_c}  # fmt: skip
+    lists = {name: ", ".join(f"%{name}{i}" for i in range(count)) for name, count in counts.items()}
+    text = (f"mma.sync.aligned.{row.shape}.row.col{option}.{accumulator}.{a}.{b}.{accumulator} "
+            f"{{{lists['d']}}}, {{{lists['a']}}}, {{{lists['b']}}}, {{{lists['c']}}};")  # fmt: skip
+    types = {"a": a, "b": b, "c": accumulator}
+    sources = {f"{name}{i}": width for name in "abc" for i in range(counts[name])}
+    results = {f"d{i}": width for i in range(of_c)}
+    return _form(text, sources, results, "mma") | {"types": types}
 
 
 def _form(
@@ -137,7 +176,36 @@ def memory_forms() -> list[Form]:
 
 # ---------------------------------------------------------------------- operands
 def operands(form: Form, rows: int, random: np.random.Generator) -> dict[str, Any]:
+    if form["kind"] == "mma":
+        return mma_operands(form, rows, random)
     return {name: _values(name, source, rows, random, form) for name, source in form["in"].items()}
+
+
+def mma_operands(form: Form, rows: int, random: np.random.Generator) -> dict[str, Any]:
+    """Registers of whole warps; warp w draws numbers of kind w % 4."""
+    found = {}
+    for name, width in form["in"].items():
+        type_ = form["types"][name[0]]
+        parts = [_fragment(type_, width, kind, rows // 4, random) for kind in range(4)]
+        warps = np.stack([part.reshape(-1, 32) for part in parts], axis=1)
+        found[name] = np.ascontiguousarray(warps.reshape(-1))
+    return found
+
+
+def _fragment(type_: str, width: int, kind: int, rows: int, random: np.random.Generator) -> Any:
+    if kind == 0 or type_ in ("s8", "u8"):
+        return random.integers(0, 1 << 64, rows, dtype=np.uint64).astype(WORDS[width])
+    if type_ == "s32":
+        near = np.int64(1) << (8, 20, 31)[kind - 1]
+        return (random.integers(-near, near, rows) & 0xFFFFFFFF).astype(np.uint32)
+    count = width // BITS[type_]
+    values = random.standard_normal((rows, count))
+    if kind == 2:
+        values *= 2.0 ** random.integers(-12, 13, values.shape)
+    if kind == 3:
+        values *= 2.0 ** random.integers(-30, 4, values.shape) * (random.random(values.shape) < 0.4)
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(values.astype(FLOATS[type_])).view(WORDS[width]).reshape(rows)
 
 
 def _values(name: str, source: Any, rows: int, random: np.random.Generator, form: Form) -> Any:
@@ -145,7 +213,7 @@ def _values(name: str, source: Any, rows: int, random: np.random.Generator, form
     if width == 1:
         return random.integers(0, 2, rows).astype(np.bool_)
     words = random.integers(0, 1 << 64, rows, dtype=np.uint64).astype(WORDS[width])
-    if form["kind"] == "approximate" and width == 32 and "16" not in form["ptx"].split()[0]:
+    if form["kind"] in ("approximate", "unit") and width == 32 and "16" not in form["ptx"].split()[0]:
         near = (random.standard_normal(rows) * 8).astype(np.float32).view(np.uint32)
         words = np.where(random.random(rows) < 0.5, near, words)
     if not isinstance(source, int):
@@ -253,8 +321,9 @@ def measure(gpu: Device, model: Device) -> list[dict[str, Any]]:
     """All forms on both."""
     random = np.random.default_rng(90)
     entries = []
-    plans = [(exact_forms(), BATCH, ROWS), (approximate_forms(), 8, APPROXIMATE_ROWS), (warp_forms(), 20, ROWS),
-             (memory_forms(), 6, ROWS)]  # fmt: skip
+    plans = [(exact_forms(), BATCH, ROWS), (unit_forms(), 8, APPROXIMATE_ROWS),
+             (approximate_forms(), 8, APPROXIMATE_ROWS), (warp_forms(), 20, ROWS), (memory_forms(), 6, ROWS),
+             (mma_forms(), 3, ROWS)]  # fmt: skip
     for forms, size, rows in plans:
         for batch in batches(forms, size):
             inputs = [operands(form, rows, random) for form in batch]

@@ -25,11 +25,12 @@ from umma_probe.launch_values import argument_bytes, dims
 from umma_probe.model.async_engine import Policy
 from umma_probe.model.launch import LaunchConfig
 from umma_probe.model.machine import LoadedModule, Machine
+from umma_probe.model.spin_watch import CHECK_EVERY
 from umma_probe.model.tensor_map import TensorMap, encode_tensor_map
 from umma_probe.spec.tensor_map import fields_from_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -203,11 +204,25 @@ class ModelDevice:
     ) -> LaunchOutcome:
         """Execute one launch; Tensor Memory snapshots stay until the next."""
         start = time.perf_counter()
-        with _watchdog(timeout, entry):
+        with _watchdog(timeout, lambda: self._unfinished(entry, timeout)):
             launch = self._machine.launch(module, entry, config, arguments, self._policy, self.trace, self._jobs)
         seconds = time.perf_counter() - start
         findings, reviews = _notes(launch.findings.values()), _notes(launch.reviews.values())
         return LaunchOutcome(seconds, findings, reviews, "".join(launch.printed))
+
+    def _unfinished(self, entry: str, timeout: float | None) -> DeviceTimeout:
+        """Whether a kernel whose time is over was slow or gets nowhere."""
+        message, launch = f"kernel '{entry}' on the model: not finished after {timeout:g} s", self._machine.latest
+        more = "--timeout (timeout= in Python) gives it more"
+        if launch is None or self._jobs != 1:
+            return DeviceTimeout(message, hint=f"{more}; a kernel that spins without end looks the same")
+        idle = launch.scheduler.idle_turns
+        if idle <= CHECK_EVERY:
+            return DeviceTimeout(f"{message}, but still progressing: it is slow, it does not hang", hint=more)
+        return DeviceTimeout(
+            f"{message}; nothing was stored, signalled or completed in the last {idle} turns of its warps",
+            hint=f"it computes for long, or polls in a loop whose registers change (a counter, a clock); {more}",
+        )
 
 
 class ModelModule:
@@ -276,8 +291,8 @@ def _notes(findings: Iterable[Finding]) -> tuple[Note, ...]:
 
 
 @contextmanager
-def _watchdog(timeout: float | None, entry: str) -> Iterator[None]:
-    """Raise ``DeviceTimeout`` inside the block after that many seconds; only where the process can have an alarm."""
+def _watchdog(timeout: float | None, error: Callable[[], DeviceTimeout]) -> Iterator[None]:
+    """Raise the error inside the block after that many seconds; only where the process can have an alarm."""
     alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if timeout is not None and timeout <= 0:
         raise ConfigError(f"timeout is {timeout:g} s, must be above 0, or None")
@@ -286,10 +301,7 @@ def _watchdog(timeout: float | None, entry: str) -> Iterator[None]:
         return
 
     def expire(*_: object) -> None:
-        raise DeviceTimeout(
-            f"kernel '{entry}' on the model: not finished after {timeout:g} s",
-            hint="--timeout (timeout= in Python) gives it more; a kernel that spins without end looks the same",
-        )
+        raise error()
 
     before = signal.signal(signal.SIGALRM, expire)
     signal.setitimer(signal.ITIMER_REAL, timeout)

@@ -28,6 +28,7 @@ def deadlock(
     :param joining: where lanes wait for others of their warp, with the strand that came last.
     :param ready: strands that run, and get nowhere.
     """
+    ready = list(ready)
     lines: dict[str, list[str]] = {}
     for strand, wait in parked.items():
         lines.setdefault(f"{_at(launch, strand.pc)} waits for {wait.describe()}", []).append(_who(launch, strand))
@@ -44,8 +45,17 @@ def deadlock(
     return Deadlock(
         f"{head}; nothing is in flight\n  {text}",
         where=launch.program.where(first.pc, _who(launch, first)) if first else None,
-        hint="who should arrive on that barrier? Compare the count, the phase parity and the expected bytes",
+        hint=_hint(parked=bool(parked), polling=any(strand.polls for strand in ready), spinning=bool(ready)),
     )
+
+
+def _hint(*, parked: bool, polling: bool, spinning: bool) -> str:
+    """What to look at: the barrier that somebody waits for, else the memory that a loop reads."""
+    if parked or polling:
+        return "who should arrive on that barrier? Compare the count, the phase parity and the expected bytes"
+    if spinning:
+        return "which store should end that loop? It never comes, goes to another address, or has another value"
+    return "these lanes wait for others of their warp: which branch keeps those away from the place where they meet?"
 
 
 def _at(launch: Launch, pc: int) -> str:

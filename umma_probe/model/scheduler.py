@@ -61,6 +61,11 @@ class Scheduler:
         self._suspected: Deadlock | None = None
         """What a hang looked like before lanes were let go; None once the waiting has ended."""
 
+    @property
+    def idle_turns(self) -> int:
+        """Turns since something was stored, signalled or completed."""
+        return self._watch.idle_turns
+
     # ------------------------------------------------------------------ ready strands
     def add(self, strand: Strand) -> None:
         """A new strand enters."""
@@ -172,7 +177,8 @@ class Scheduler:
 
     def _release_join(self) -> None:
         """Lanes that wait to reconverge go on without those that wait for something else, as independent thread
-        scheduling guarantees (CUDA C++ Programming Guide, "Independent Thread Scheduling").
+        scheduling guarantees (CUDA C++ Programming Guide, "Independent Thread Scheduling"). An H200 does it, whatever
+        the others wait for: a word of memory, an atomic, a barrier (``reports/silicon-h200/reconvergence.json``).
         """
         token, strand = next(iter(self.joining.items()))
         del self.joining[token]

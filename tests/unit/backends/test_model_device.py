@@ -82,6 +82,19 @@ def test_unknown_kernel_names_the_nearest(device) -> None:
         device.load_ptx(PTX)["scales"]
 
 
+def test_a_kernel_that_is_slow_is_not_called_stuck(device) -> None:
+    head = ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry "
+    body = ".reg .b32 %r<3>; .reg .pred %p; .reg .b64 %a; ld.param.u64 %a, [out]; mov.u32 %r0, 0; {}"
+    stores = "L: st.global.u32 [%a], %r0; add.u32 %r0, %r0, 1; setp.ne.u32 %p, %r0, 0; @%p bra L; ret; }"
+    counts = "L: add.u32 %r0, %r0, 1; mul.lo.u32 %r1, %r0, 3; setp.ne.u32 %p, %r0, 0; @%p bra L; ret; }"
+    out = device.array(np.zeros(1, np.uint32))
+    for loop, message in ((stores, "still progressing: it is slow"), (counts, r"nothing was stored.* last \d+ turns")):
+        kernel = device.load_ptx(f"{head}k(.param .u64 out) {{ {body.format(loop)}")["k"]
+        with pytest.raises(DeviceTimeout, match=message) as caught:
+            kernel.launch(grid=1, block=32, args=[out], timeout=0.3)
+        assert "--timeout" in caught.value.hint
+
+
 def test_a_kernel_that_spins_ends_at_the_timeout(device) -> None:
     with pytest.raises(DeviceTimeout, match=r"not finished after 0\.2 s"):
         device.load_ptx(PTX)["spin"].launch(grid=1, block=32, timeout=0.2)

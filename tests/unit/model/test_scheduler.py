@@ -151,6 +151,8 @@ def test_an_endless_spin_is_a_hang():
         run_ptx(ptx(body), np.zeros(32, np.uint32))
     assert "CTA 0 warp 0 at test.ptx" in caught.value.message
     assert "spins" in caught.value.message
+    assert "store" in caught.value.hint
+    assert "barrier" not in caught.value.hint
 
 
 def test_a_spin_that_watches_the_clock_is_a_hang_in_the_end(monkeypatch):
