@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.errors import IllegalProgram, NotModelled
+from umma_probe.errors import IllegalProgram, PtxSyntaxError
 from umma_probe.layouts.smem_operand import operand_byte_addresses
 from umma_probe.model.async_engine import AsyncOp
 from umma_probe.model.cta_pair import cta_slots
@@ -86,10 +86,12 @@ def cp(
     """Copy rows from shared memory into lanes."""
     ops.expect_count(2)
     if (shape, multicast) not in SHAPES:
-        raise NotModelled(f"tcgen05.cp.{shape} with multicast {multicast}",
-                          hint="legal: " + ", ".join(".".join(filter(None, key)) for key in SHAPES))  # fmt: skip
+        given = f"with .{multicast}" if multicast else "without a multicast"
+        raise PtxSyntaxError(f"{ops.instruction.text}: .{shape} {given} does not exist", ref=str(REFS[0]),
+                             hint="legal: " + ", ".join(".".join(filter(None, key)) for key in SHAPES))  # fmt: skip
     if (to is None) != (source is None):
-        raise NotModelled("tcgen05.cp: .b8x16 and .b6x16_p32 or .b4x16_p64 come together")
+        raise PtxSyntaxError(f"{ops.instruction.text}: .b8x16 and .b6x16_p32 or .b4x16_p64 come together",
+                             ref=str(REFS[0]))  # fmt: skip
     target, descriptor = ops.address(0), ops.src(1, U64)
 
     def copy(launch: Launch, pc: int, thread: int, slot: int, taddr: int, word: int) -> None:
