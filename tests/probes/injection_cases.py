@@ -47,6 +47,9 @@ CASES = [
     Planted(ZERO, "lbo-sbo-swap:a", "lbo-sbo-swap"),
     Planted(PV, "lbo-sbo-swap", "lbo-sbo-swap", {"hd": 128}),
     Planted(PV, "lbo-sbo-swap", "lbo-sbo-swap", ambiguous=SAME_BYTES),
+    Planted(
+        ALL, "lbo-sbo-swap", "lbo-sbo-swap", ambiguous="K-major with a swizzle uses no LBO: SBO alone may be wrong"
+    ),
     Planted(ALL, "wrong-stride:sbo,512", "wrong-stride", quick=True),
     Planted(ZERO, "wrong-stride:sbo,256", "wrong-stride"),
     Planted(ZERO, "wrong-stride:lbo,2048", "wrong-stride"),
@@ -60,6 +63,7 @@ CASES = [
     Planted(QK, "wrong-swizzle:32B", "wrong-swizzle", {"swizzle": "64B", "kind": "f8f6f4"}),
     Planted(ALL, "wrong-phase:128", "wrong-phase", quick=True),
     Planted(QK, "wrong-phase:a,512", "wrong-phase"),
+    Planted(QK, "wrong-phase:128", "wrong-phase", {"keys": 24, "kind": "f8f6f4"}),
     Planted(QK, "wrong-start:32", "wrong-start"),
     Planted(ALL, "wrong-start:a,1024", "wrong-start", quick=True),
     Planted(ALL, "wrong-major", "wrong-major", quick=True),

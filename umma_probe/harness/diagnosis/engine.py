@@ -77,8 +77,16 @@ def _explained(trial: Trial) -> Diagnosis | None:
     if not trial.readbacks_agree:
         found = _fitting(explainer, Rank.READER)
     else:
-        found = _fitting(explainer, Rank.SPECIFIC, Rank.CONFLICT) or _fitting(explainer, Rank.GENERAL)
+        found = _fitting(explainer, Rank.SPECIFIC, Rank.CONFLICT)
+        found = _with_others(found, _fitting(explainer, Rank.GENERAL))
     return _answer(trial, found) if found else _wrong_staging(explainer)
+
+
+def _with_others(found: dict[str, list[Candidate]], general: dict[str, list[Candidate]]) -> dict[str, list[Candidate]]:
+    """Specific causes first; a general one that says the same of the kernel is no other cause."""
+    known = {candidate.recipe for fitting in found.values() for candidate in fitting}
+    others = {cause: [one for one in fitting if one.recipe not in known] for cause, fitting in general.items()}
+    return {**found, **{cause: fitting for cause, fitting in others.items() if fitting}}
 
 
 def _answer(trial: Trial, found: dict[str, list[Candidate]]) -> Diagnosis:

@@ -44,7 +44,7 @@ class Rank(Enum):
 
     SPECIFIC = 1
     GENERAL = 2
-    """An open parameter; tried only if nothing specific explains the run."""
+    """An open parameter; named only if nothing specific explains the run, or as what cannot be told from it."""
     READER = 3
     """About one readback; tried if and only if the two differ."""
     CONFLICT = 4

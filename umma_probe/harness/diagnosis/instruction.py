@@ -18,7 +18,7 @@ from umma_probe.harness.gemm.judge import expected_elements
 from umma_probe.harness.gemm.predict import filled_tmem, stage_tmem_a
 from umma_probe.harness.inject import reencode
 from umma_probe.harness.occupancy import NOWHERE
-from umma_probe.record.sets import format_set
+from umma_probe.record.sets import format_set, named_set
 from umma_probe.spec.idesc import decode_idesc
 from umma_probe.spec.kinds import KINDS
 from umma_probe.spec.machine import TMEM_LANES
@@ -64,7 +64,7 @@ def sub_tile_skipped(trial: Trial) -> Iterator[Candidate]:
     skipped = tuple(sub for sub, column in enumerate(first) if left[:, column : column + clean.n].all())
     if skipped and len(skipped) < clean.subs:
         columns = format_set(np.concatenate([np.arange(first[sub], first[sub] + clean.n) for sub in skipped]))
-        yield Candidate(f"no MMA makes sub-tiles {format_set(np.array(skipped))} of the {clean.subs} of D",
+        yield Candidate(f"no MMA makes {named_set('sub-tile', np.array(skipped))} of the {clean.subs} of D",
                         replace(clean, skipped_subs=skipped),
                         (f"columns {columns} hold what they held before the MMA, in all lanes of D",))  # fmt: skip
 

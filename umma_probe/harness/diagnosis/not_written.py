@@ -17,7 +17,7 @@ from umma_probe.harness.gemm.judge import expected_elements
 from umma_probe.harness.occupancy import NOWHERE, columns, lanes
 from umma_probe.harness.readback import joined
 from umma_probe.record.schema import Diagnosis
-from umma_probe.record.sets import format_set
+from umma_probe.record.sets import named_set
 
 if TYPE_CHECKING:
     from umma_probe.harness.gemm.trial import BoolArray, Trial
@@ -79,8 +79,7 @@ def where(missing: BoolArray, place: BoolArray) -> str:
     for key, members in groups.items():
         in_lanes = np.frombuffer(key, np.bool_)
         every = bool((in_lanes == place[:, members[0]]).all())
-        shown = "all of its lanes" if every else f"lanes {format_set(np.flatnonzero(in_lanes))}"
-        word = "column" if len(members) == 1 else "columns"
-        parts.append(f"{word} {format_set(np.array(members))} of D in {shown}")
+        shown = "all of its lanes" if every else named_set("lane", np.flatnonzero(in_lanes))
+        parts.append(f"{named_set('column', np.array(members))} of D in {shown}")
     more = f" and {len(parts) - _LISTED} more sets of columns" if len(parts) > _LISTED else ""
     return "; ".join(parts[:_LISTED]) + more

@@ -19,6 +19,8 @@ from umma_probe.spec.encoding import decode_to_float64
 from umma_probe.spec.formats import FORMATS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from umma_probe.harness.gemm.passes import Codes
     from umma_probe.harness.gemm.trial import Seen, Trial
 
@@ -40,11 +42,10 @@ def likely_values(trial: Trial, name: str, field: str) -> list[int]:
     read = trial.clean.operand(name).read
     clean_value = getattr(read, field)
     step = 32 if field in ("step", "jump") else 16
-    if not _matters(trial, name, field, seen.image.base):
-        return []
     try:
-        wanted = _observed(trial, seen, name)
-        possible = _sieve(trial, seen, name, field, _VALUES[_VALUES % step == 0], wanted)
+        if not _matters(trial, name, field, seen.image.base):
+            return []
+        possible = _sieve(trial, seen, name, field, _VALUES[_VALUES % step == 0])
     except Unpredictable:
         return []
     return [int(value) for value in possible if value != clean_value][:_KEPT]
@@ -62,32 +63,33 @@ def _picked_rows(trial: Trial, name: str) -> np.ndarray:
     return np.unique(np.linspace(0, rows - 1, min(_ROWS, rows)).astype(np.int64))
 
 
-def _observed(trial: Trial, seen: Seen, name: str) -> np.ndarray:
-    """Values of D at (picked row of the suspect, row 0 of the other operand)."""
+def _observed(trial: Trial, seen: Seen, name: str) -> Iterator[tuple[int, float]]:
+    """Picked rows of the suspect with D's value there (row 0 of the other operand); numbers only: an F16 overflows."""
     clean = trial.clean
     lanes, columns = d_cells(clean.m, clean.n, clean.ws, clean.d_lane, clean.d_column)
     values = decode_d(trial.words(seen), clean.d_type)[lanes, columns]
     rows = _picked_rows(trial, name)
-    picked: np.ndarray = values[rows, 0] if name == "a" else values[0, rows]
-    if not np.isfinite(picked).all():
+    picked = values[rows, 0] if name == "a" else values[0, rows]
+    finite = np.isfinite(picked)
+    if not finite.any():
         raise Unpredictable("D holds no numbers")
-    return picked
+    return zip(rows[finite].tolist(), picked[finite].tolist(), strict=True)
 
 
-def _sieve(trial: Trial, seen: Seen, name: str, field: str, values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Those of ``values`` that give ``wanted``; row by row, so that most are dropped early."""
+def _sieve(trial: Trial, seen: Seen, name: str, field: str, values: np.ndarray) -> np.ndarray:
+    """Those of ``values`` that give what D holds; row by row, so that most are dropped early."""
     clean, tile_k = trial.clean, trial.clean.tile_k
     other = (seen.codes.b if name == "a" else seen.codes.a)[0]
-    for row, value in zip(_picked_rows(trial, name), wanted, strict=True):
+    for row, wanted in _observed(trial, seen, name):
         total, size, known = np.zeros(len(values)), np.zeros(len(values)), np.ones(len(values), np.bool_)
         for tile in range(clean.tiles):
-            fetched, inside = _fetched(trial, seen, name, field, values, tile, int(row))
+            fetched, inside = _fetched(trial, seen, name, field, values, tile, row)
             products = fetched * other[tile * tile_k : (tile + 1) * tile_k]
             with np.errstate(invalid="ignore"):
                 total += products.sum(axis=1)
                 size += np.abs(products).sum(axis=1)
             known &= inside
-        values = values[known & (np.abs(total - value) <= _TOLERANCE * np.maximum(size, 1e-6))]
+        values = values[known & (np.abs(total - wanted) <= _TOLERANCE * np.maximum(size, 1e-6))]
         if not len(values):
             break
     return values

@@ -86,7 +86,7 @@ def test_cells_left_out_are_named_exactly() -> None:
 
     answer = diagnose(trial(skip))
     assert answer is not None
-    assert "columns 2,9 of D in lanes 0-1,35; column 3 of D in lanes 64 hold" in answer.cause
+    assert "columns 2,9 of D in lanes 0-1,35; column 3 of D in lane 64 hold" in answer.cause
 
 
 def test_cells_left_out_among_wrong_ones_are_not_all() -> None:
