@@ -86,11 +86,19 @@ def _vector_count(ops: Operands, index: int, vector: int | None) -> int:
     return found
 
 
+def _check_mmio(ops: Operands, space: str | None, vector: int | None, words: dict[str, Any]) -> None:
+    """``.mmio`` stands with ``.relaxed.sys``, on global memory, without a vector."""
+    if words["mmio"] and (
+        (words["order"], words["scope"]) != ("relaxed", "sys") or space not in (None, "global") or vector
+    ):
+        raise PtxSyntaxError(f"{ops.instruction.text}: .mmio must be .mmio.relaxed.sys on .global, without a vector")
+
+
 # ---------------------------------------------------------------------- ld
 @operation(
-    "ld.{order?}.{scope?}.{space?}.{nc?}.{cache?}.{l1?}.{l2?}.{hint?}.{prefetch?}.{vector?}.{unified?}.{type}",
+    "ld.{mmio?}.{order?}.{scope?}.{space?}.{nc?}.{cache?}.{l1?}.{l2?}.{hint?}.{prefetch?}.{vector?}.{unified?}.{type}",
     refs=(documented("Data Movement and Conversion Instructions: ld"),),
-    order=("weak", "relaxed", "acquire", "volatile", "mmio"),
+    order=("weak", "relaxed", "acquire", "volatile"),
     scope=SCOPES,
     space=LOAD_SPACES,
     cache=("ca", "cg", "cs", "lu", "cv"),
@@ -101,8 +109,9 @@ def _vector_count(ops: Operands, index: int, vector: int | None) -> int:
     vector=VECTORS,
     type=DATA_TYPES,
 )
-def ld(ops: Operands, space: str | None, vector: int | None, hint: str | None, type: PtxType, **_: Any) -> Executor:
+def ld(ops: Operands, space: str | None, vector: int | None, hint: str | None, type: PtxType, **words: Any) -> Executor:
     """``ld d, [a]{, cache-policy}``."""
+    _check_mmio(ops, space, vector, words)
     ops.expect_count(3 if hint else 2)
     return _bind_load(ops, space or "generic", vector, type)
 
@@ -165,9 +174,9 @@ def _load_wide(space: str, address: AddressOperand, targets: list[int], shape: M
 
 # ---------------------------------------------------------------------- st
 @operation(
-    "st.{order?}.{scope?}.{space?}.{cache?}.{l1?}.{l2?}.{hint?}.{vector?}.{type}",
+    "st.{mmio?}.{order?}.{scope?}.{space?}.{cache?}.{l1?}.{l2?}.{hint?}.{vector?}.{type}",
     refs=(documented("Data Movement and Conversion Instructions: st"),),
-    order=("weak", "relaxed", "release", "volatile", "mmio"),
+    order=("weak", "relaxed", "release", "volatile"),
     scope=SCOPES,
     space=STORE_SPACES,
     cache=("wb", "cg", "cs", "wt"),
@@ -177,8 +186,9 @@ def _load_wide(space: str, address: AddressOperand, targets: list[int], shape: M
     vector=VECTORS,
     type=DATA_TYPES,
 )
-def st(ops: Operands, space: str | None, vector: int | None, hint: str | None, type: PtxType, **_: Any) -> Executor:
+def st(ops: Operands, space: str | None, vector: int | None, hint: str | None, type: PtxType, **words: Any) -> Executor:
     """``st [a], b{, cache-policy}``."""
+    _check_mmio(ops, space, vector, words)
     ops.expect_count(3 if hint else 2)
     address = ops.address(0)
     _vector_count(ops, 1, vector)

@@ -168,3 +168,23 @@ def test_parameters_by_symbol_and_by_register():
     arguments = [buffer.address.to_bytes(8, "little"), pack.tobytes()]
     machine.launch(machine.load(text), "k", LaunchConfig((1, 1, 1), (1, 1, 1)), arguments)
     assert machine.memory.read(buffer.address, 16).view(np.uint32).tolist() == [3, 4, 0xFFFFFFFE, 6]
+
+
+def test_memory_mapped_accesses():
+    body = """st.mmio.relaxed.sys.global.u32 [cell], 7; ld.global.mmio.relaxed.sys.u32 %d, [cell];"""
+    out = run(body, {}, {"d": "u32"}, module=".global .u32 cell;", block=32)
+    assert out["d"].tolist() == [7] * 32
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "ld.mmio.global.u32 %d, [cell];",
+        "ld.mmio.relaxed.gpu.global.u32 %d, [cell];",
+        "st.mmio.weak.global.u32 [cell], %d;",
+        "ld.mmio.relaxed.sys.shared.u32 %d, [cell];",
+    ],
+)
+def test_memory_mapped_accesses_are_relaxed_sys(form):
+    with pytest.raises(PtxSyntaxError, match=r"must be \.mmio\.relaxed\.sys"):
+        run(form, {}, {"d": "u32"}, module=".global .u32 cell;", block=32)
