@@ -44,8 +44,10 @@ VECTORS = TESTS / "vectors" / "alu_h200.jsonl.gz"
 ROWS, APPROXIMATE_ROWS, BATCH = 4096, 1 << 17, 40
 WORDS = {1: np.bool_, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 ARCH = "sm_90a"
-FLOATS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f32": np.float32,
-                          "f64": np.float64, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}  # fmt: skip
+FLOATS: dict[str, Any] = {
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f32": np.float32, "f64": np.float64,
+    "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
 BITS = {"s8": 8, "u8": 8, "s32": 32} | {name: np.dtype(type_).itemsize * 8 for name, type_ in FLOATS.items()}
 Form = dict[str, Any]
 """``ptx``; ``in``: name to width or to recorded values; ``out``: name to width; ``kind``."""

@@ -95,7 +95,7 @@ def _of_turns(function: Callable[[Any], Any]) -> Function:
     return apply
 
 
-_UNARY: dict[str, tuple[Function, Function]] = {
+FUNCTION_UNIT: dict[str, tuple[Function, Function]] = {
     "ex2": (lambda a: _unit(mufu.ex2, a), _ex2),
     "lg2": (lambda a: _unit(mufu.lg2, a), _lg2),
     "sin": (_of_turns(mufu.sin), _of_turns(mufu.sin)),
@@ -113,7 +113,7 @@ def _register_unary(opcode: str, flushing: Function, full: Function) -> None:
         return flushing if ftz else full
 
 
-for _opcode, _functions in _UNARY.items():
+for _opcode, _functions in FUNCTION_UNIT.items():
     _register_unary(_opcode, *_functions)
 
 
