@@ -143,3 +143,15 @@ def test_colour_on_a_terminal_that_takes_it(arguments, environment, coloured):
             break
     os.close(master)
     assert (b"\x1b[" in text) == coloured
+
+
+# ---------------------------------------------------------------------- Ctrl-C
+@pytest.mark.parametrize("arguments", [["run", "tmem-layout", "--target", "model"], ["list"]])
+def test_an_interruption_is_one_line_and_130(capsys, monkeypatch, arguments):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run_probe", interrupt)
+    monkeypatch.setattr("umma_probe.cli.commands.list.probe_names", interrupt)
+    assert call(*arguments) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")

@@ -38,6 +38,10 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 
 
+class _Interrupted(Exception):
+    """Somebody pressed Ctrl-C."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are used."""
 
@@ -63,6 +67,13 @@ class LazyGroup(click.Group):
 
             raise ConfigError(unknown_name("command", name, VERBS), hint="umma-probe --help")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does it, but for Ctrl-C, which click would answer with an empty line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise _Interrupted from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help table, without importing the verbs."""
@@ -110,8 +121,9 @@ def _exit_code(args: list[str], debug: bool) -> int:
     except click.ClickException as error:
         click.echo(_in_our_form(error).render(), err=True)
         return ExitCode.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+    except (_Interrupted, click.Abort, KeyboardInterrupt):
+        # behind the terminal's own ^C
+        click.echo("\ninterrupted" if sys.stderr.isatty() else "interrupted", err=True)
         return ExitCode.INTERRUPTED
     except (BrokenPipeError, SystemExit):  # click leaves with SystemExit when a reader of its own words is gone
         discard_stdout()  # the reader went away: nothing more to say, and no traceback at shutdown
