@@ -269,6 +269,48 @@ def test_a_missing_proxy_fence_is_for_review_unless_strict(tmp_path: Path) -> No
     assert _run(fenced, "--target", "model", "--strict").return_value == 0
 
 
+@pytest.mark.parametrize(("old", "new", "line", "message"), [
+    ("  - {buffer: y}\n", "  - {value: 2.0, dtype: f32}\n", 10,
+     "args[0]: a value of type f32 has 4 bytes, must have 8: kernel 'saxpy' takes (u64, u64, f32, u32)"),
+    ("  - {value: 100, dtype: u32}\n", "", 10,
+     "args: 3 arguments, must be 4: kernel 'saxpy' takes (u64, u64, f32, u32)"),
+    ("value: 100, dtype: u32", "value: 100, dtype: f32", 13,
+     "args[3]: a value of type f32 is given for a parameter of type u32 (b32 where the bits are meant)"),
+    ("value: 2.0, dtype: f32", "value: 2, dtype: s32", 12,
+     "args[2]: a value of type s32 is given for a parameter of type f32"),
+    ("entry: saxpy\n", "entry: saxpy\ninclude_dirs: [none]\n", 4, "include_dirs: no such folder"),
+    ('"2 * x + y"', '"x[:3]"', 15, "gives shape [3], buffer y has shape [100]"),
+])  # fmt: skip
+def test_arguments_that_the_kernel_does_not_take(case: Path, old: str, new: str, line: int, message: str) -> None:
+    error = _run(str(_edit(case, old, new)), "--target", "model").exception
+    assert isinstance(error, ConfigError)
+    assert message in error.message
+    assert error.where is not None
+    assert (error.where.file, error.where.line) == (str(case), line)
+
+
+def test_bits_for_a_parameter_of_any_type(case: Path) -> None:
+    assert _run(str(_edit(case, "value: 2.0, dtype: f32", "value: 0x40000000, dtype: b32"))).return_value == 0
+
+
+def test_what_the_kernel_did_not_write_is_counted(case: Path) -> None:
+    _edit(case, "grid: [2]", "grid: [1]")
+    checks = json.loads(_run(str(case), "--target", "model", "--json").stdout)["checks"]
+    assert checks[0]["verdict"] == "fail"
+    message = checks[0]["message"]
+    wrong, untouched = int(message.split()[0]), int(message.rsplit("; ", 1)[1].split()[0])
+    assert message.endswith("hold what they held before the launch")
+    assert 30 < wrong == untouched <= 36
+
+
+def test_an_access_behind_a_buffer_names_it(case: Path) -> None:
+    _edit(case, "{name: x, dtype: f32, shape: [100]", "{name: x, dtype: f32, shape: [90]")
+    _edit(case, '"2 * x + y"', "y")
+    report = json.loads(_run(str(case), "--target", "model", "--json").stdout)
+    assert report["verdict"] == "fault"
+    assert "0 bytes behind the end of buffer 'x' (360 bytes)" in report["checks"][0]["message"]
+
+
 PADDED = """
 extern "C" __global__ void padded(float* y, const float* x) {
   __shared__ float tile[32];

@@ -119,8 +119,24 @@ class TensorMap(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """A formal parameter of a kernel."""
+
+    type: str
+    """PTX type of one element: ``u64``, ``f32``, ``b8`` ..."""
+    size_bytes: int
+
+    def __str__(self) -> str:
+        return self.type if self.type != "b8" else f"{self.size_bytes} bytes"
+
+
 class Kernel(Protocol):
     """One entry point."""
+
+    def parameters(self) -> tuple[Parameter, ...] | None:
+        """What it takes, in order; None where the device does not tell."""
+        ...
 
     def launch(
         self,
@@ -166,8 +182,8 @@ class Device(Protocol):
         """Load PTX."""
         ...
 
-    def array(self, values: npt.NDArray[Any]) -> Buffer:
-        """Device memory with a copy of ``values``."""
+    def array(self, values: npt.NDArray[Any], name: str = "") -> Buffer:
+        """Device memory with a copy of ``values``; ``name`` is what the model's messages call it."""
         ...
 
     def tensor_map(self, buffer: Any, **fields: Any) -> TensorMap:

@@ -65,8 +65,8 @@ class CudaDevice:
         """Assemble PTX with the driver, and load it."""
         return CudaModule(self.gpu.load_ptx(source_text("load_ptx", text)))
 
-    def array(self, values: npt.NDArray[Any]) -> DeviceBuffer:
-        """Device memory with a copy of ``values``.
+    def array(self, values: npt.NDArray[Any], name: str = "") -> DeviceBuffer:
+        """Device memory with a copy of ``values``; a GPU has no use for a name.
 
         :raises ConfigError: it is no array of numbers.
         """
@@ -116,6 +116,9 @@ class CudaKernel:
 
     def __init__(self, kernel: GpuKernel) -> None:
         self._kernel = kernel
+
+    def parameters(self) -> None:
+        """The driver is not asked."""
 
     def launch(
         self,

@@ -15,6 +15,7 @@ from umma_probe.backends.base import (
     DeviceIdentity,
     LaunchOutcome,
     Note,
+    Parameter,
     TmemSnapshot,
     TmemWriter,
     array_of_numbers,
@@ -155,13 +156,13 @@ class ModelDevice:
         """
         return ModelModule(self, self._machine.load(source_text("load_ptx", text), name))
 
-    def array(self, values: npt.NDArray[Any]) -> ModelBuffer:
-        """Device memory with a copy of ``values``.
+    def array(self, values: npt.NDArray[Any], name: str = "") -> ModelBuffer:
+        """Device memory with a copy of ``values``; ``name`` is what messages call it.
 
         :raises ConfigError: it is no array of numbers.
         """
         self._buffers += 1
-        return ModelBuffer(self._machine, array_of_numbers(values), f"array {self._buffers}")
+        return ModelBuffer(self._machine, array_of_numbers(values), name or f"array {self._buffers}")
 
     def tensor_map(self, buffer: ModelBuffer, **fields: Any) -> TensorMap:
         """A tiled map, or an im2col one where ``pixels_per_column`` is among the fields; words as in a launch case.
@@ -248,6 +249,12 @@ class ModelKernel:
         self._device = device
         self._module = module
         self._entry = entry
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What it takes, in order."""
+        program = self._module.program(self._entry)
+        sizes = [program.variables.variables[formal.name].size_bytes for formal in program.params]
+        return tuple(Parameter(formal.type, size) for formal, size in zip(program.params, sizes, strict=True))
 
     def launch(
         self,

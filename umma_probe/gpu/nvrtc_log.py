@@ -104,8 +104,11 @@ def _hint(text: str, arch: str) -> str:
         return "this architecture lacks the instruction; tcgen05 needs sm_100a, sm_103a, sm_107a or sm_110a"
     if "open source file" in text:
         if any(name in text for name in _BUILT_IN):
-            return "NVRTC has the device runtime built in: guard the include with #ifndef __CUDACC_RTC__"
-        return "add the header's directory to the include directories"
+            return (
+                "NVRTC has the device runtime built in: guard the include with #ifndef __CUDACC_RTC__, "
+                "or add the CUDA toolkit's include directory to include_dirs"
+            )
+        return "add the header's directory to include_dirs"
     return ""
 
 

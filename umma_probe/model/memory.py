@@ -429,15 +429,17 @@ class MemorySystem:
             )
 
     def _outside(self, f: Frame, space: str, addresses: Array, bad: Array, size: int) -> None:
-        at = int(np.flatnonzero(bad)[0])
+        at, hint = int(np.flatnonzero(bad)[0]), ""
         address = int(addresses[at])
         if space.startswith("shared"):
+            hint = "the first 1024 bytes are the system's, then come static variables, then dynamic_smem of the launch"
             what = f"a CTA's window has {self.shared.limit} bytes, a cluster {self.launch.cluster_size} CTAs"
         elif space == "local":
             what = f"the local frame has {self.local_limit} bytes"
         else:
             what = self._nearest(address)
-        f.fault(DeviceError, f"illegal address {address:#x} in .{space} ({size} bytes): {what}", int(f.threads[at]))
+        f.fault(DeviceError, f"illegal address {address:#x} in .{space} ({size} bytes): {what}", int(f.threads[at]),
+                hint=hint)  # fmt: skip
 
     def _nearest(self, address: int) -> str:
         below = [a for a in self.globals._allocations if a.address <= address]

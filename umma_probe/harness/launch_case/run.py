@@ -9,6 +9,7 @@ import numpy as np
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness import milestones
+from umma_probe.harness.launch_case.arguments import argument, check_arguments, write_pointers
 from umma_probe.harness.launch_case.dtypes import from_values, to_values
 from umma_probe.harness.launch_case.expression import evaluate
 from umma_probe.harness.launch_case.schema import placement_order
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from umma_probe.backends.base import Buffer, Device, Kernel, LaunchOutcome, Module
-    from umma_probe.harness.launch_case.schema import Argument, BufferSpec, Expectation, LaunchCase, Pointers
+    from umma_probe.harness.launch_case.schema import BufferSpec, Expectation, LaunchCase
 
 SENTINEL_BYTE = 0xA5
 Bytes = "NDArray[np.uint8]"
@@ -97,6 +98,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
     else:
         module = device.compile(text, str(case.source), options=case.nvrtc_options, include_dirs=case.include_dirs)
     kernel = _kernel(module, case)
+    check_arguments(case, kernel)
     compile_s = time.perf_counter() - start
     inputs = {spec.name: initial_bytes(spec) for spec in case.buffers}
     buffers = _place(device, case.buffers, inputs)
@@ -104,7 +106,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
         spec.name: device.tensor_map(buffers[spec.buffer], offset=spec.offset, **spec.fields)
         for spec in case.tensor_maps
     }
-    arguments = [_argument(argument, buffers, maps) for argument in case.args]
+    arguments = [argument(given, buffers, maps) for given in case.args]
     specs = {spec.name: spec for spec in case.buffers}
     # before the launch: a mistake in an expectation must not cost a run
     expected = [_expected(entry, specs[entry.buffer], specs, inputs) for entry in case.expect]
@@ -115,7 +117,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
     )  # fmt: skip
     outputs = {name: buffers[name].numpy().reshape(-1).view(np.uint8) for name in specs}
     checks = [
-        compare(entry, specs[entry.buffer], wanted, outputs[entry.buffer])
+        compare(entry, specs[entry.buffer], wanted, outputs[entry.buffer], inputs[entry.buffer])
         for entry, wanted in zip(case.expect, expected, strict=True)
     ]
     return CaseResult(checks, outputs, outcome, compile_s)
@@ -134,33 +136,20 @@ def _place(device: Device, specs: Sequence[BufferSpec], inputs: dict[str, NDArra
     buffers: dict[str, Buffer] = {}
     for name in placement_order(specs):
         data = bytearray(inputs[name])
-        _write_pointers(data, by_name[name].pointers, buffers)
-        buffers[name] = device.array(np.frombuffer(data, np.uint8))
+        write_pointers(data, by_name[name].pointers, buffers)
+        buffers[name] = device.array(np.frombuffer(data, np.uint8), f"buffer '{name}'")
     return buffers
-
-
-def _write_pointers(data: bytearray, pointers: Pointers, buffers: dict[str, Buffer]) -> None:
-    for at, name, offset in pointers:
-        data[at : at + 8] = (buffers[name].address + offset).to_bytes(8, "little")
-
-
-def _argument(argument: Argument, buffers: dict[str, Any], maps: dict[str, Any]) -> Any:
-    if argument.tensor_map:
-        return maps[argument.tensor_map]
-    if argument.buffer:
-        return np.uint64(buffers[argument.buffer].address + argument.offset)
-    data = bytearray(argument.data)
-    _write_pointers(data, argument.pointers, buffers)
-    for at, name in argument.maps:
-        data[at : at + 128] = maps[name].tobytes()
-    return bytes(data)
 
 
 # ---------------------------------------------------------------------- comparison
 def compare(
-    expectation: Expectation, spec: BufferSpec, expected_bytes: NDArray[np.uint8], actual_bytes: NDArray[np.uint8]
-) -> Check:
-    """One check: bit for bit where both tolerances are zero, else ``|a - e| <= atol + rtol * |e|``; NaN equals NaN."""
+    expectation: Expectation, spec: BufferSpec, expected_bytes: NDArray[np.uint8], actual_bytes: NDArray[np.uint8],
+    bytes_before: NDArray[np.uint8],
+) -> Check:  # fmt: skip
+    """One check: bit for bit where both tolerances are zero, else ``|a - e| <= atol + rtol * |e|``; NaN equals NaN.
+
+    :param bytes_before: what the buffer held before the launch; wrong elements that still hold it are counted.
+    """
     name = f"{spec.name} = {expectation.file.name if expectation.file else expectation.expression}"
     expected = to_values(expected_bytes, spec.type, spec.elements)
     actual = to_values(actual_bytes, spec.type, spec.elements)
@@ -171,7 +160,8 @@ def compare(
         with np.errstate(all="ignore"):
             close = np.abs(a - e) <= expectation.atol + expectation.rtol * np.abs(e)
         wrong = ~(close | (a == e) | (np.isnan(a) & np.isnan(e)))
-    return _check(name, spec, expected, actual, wrong, expectation)
+    untouched = int((wrong & (_bits(bytes_before, spec) == _bits(actual_bytes, spec))).sum())
+    return _check(name, spec, expected, actual, wrong, untouched, expectation)
 
 
 def _bits(data: NDArray[np.uint8], spec: BufferSpec) -> NDArray[Any]:
@@ -191,12 +181,12 @@ def _expected(expectation: Expectation, spec: BufferSpec, specs: dict[str, Buffe
     result = evaluate(expectation.expression, values)
     if result.size != spec.elements:
         raise ConfigError(f"expect.value '{expectation.expression}' gives shape {list(result.shape)}, "
-                          f"buffer {spec.name} has shape {list(spec.shape)}")  # fmt: skip
+                          f"buffer {spec.name} has shape {list(spec.shape)}", where=expectation.where)  # fmt: skip
     return from_values(result.reshape(-1), spec.type)
 
 
 def _check(name: str, spec: BufferSpec, expected: NDArray[Any], actual: NDArray[Any], wrong: NDArray[np.bool_],
-           expectation: Expectation) -> Check:  # fmt: skip
+           untouched: int, expectation: Expectation) -> Check:  # fmt: skip
     limit = "bit for bit" if expectation.rtol == 0 == expectation.atol else (
         f"within rtol {expectation.rtol:g}, atol {expectation.atol:g}")  # fmt: skip
     if not wrong.any():
@@ -205,10 +195,11 @@ def _check(name: str, spec: BufferSpec, expected: NDArray[Any], actual: NDArray[
     index = tuple(int(i) for i in np.unravel_index(first, spec.element_shape))
     with np.errstate(all="ignore"):
         worst = np.nanmax(np.abs(actual[wrong].astype(np.float64) - expected[wrong].astype(np.float64)))
+    still = f"; {untouched} of them hold what they held before the launch" if untouched else ""
     return Check(
         name,
         Verdict.FAIL.value,
         f"{spec.name}{list(index)} = {expected[first]}",
         f"{actual[first]}",
-        f"{int(wrong.sum())} of {spec.elements} elements differ ({limit}); largest difference {worst:g}",
+        f"{int(wrong.sum())} of {spec.elements} elements differ ({limit}); largest difference {worst:g}{still}",
     )

@@ -95,6 +95,9 @@ class Argument:
     data: bytes = b""
     pointers: Pointers = ()
     maps: tuple[tuple[int, str], ...] = ()
+    dtype: str = ""
+    """Of a value."""
+    where: Where = field(default_factory=Where)
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ class Expectation:
     rtol: float
     atol: float
     about: str = ""
+    where: Where = field(default_factory=Where)
 
 
 @dataclass
@@ -129,6 +133,7 @@ class LaunchCase:
     args: list[Argument] = field(default_factory=list)
     expect: list[Expectation] = field(default_factory=list)
     entry_where: Where = field(default_factory=Where)
+    args_where: Where = field(default_factory=Where)
 
 
 def load_case(path: Path) -> LaunchCase:
@@ -159,7 +164,7 @@ class _Reader:
             entry=top.text("entry"),
             arch=top.text("arch", ""),
             nvrtc_options=top.texts("nvrtc_options", []),
-            include_dirs=[self.folder / entry for entry in top.texts("include_dirs", [])],
+            include_dirs=self._folders(top, "include_dirs"),
             grid=_dims(top, "grid"),
             block=_dims(top, "block"),
             cluster=_dims(top, "cluster") if "cluster" in top else None,
@@ -170,8 +175,16 @@ class _Reader:
         case.args = [self._argument(section) for section in top.sections("args")]
         case.expect = [self._expectation(section) for section in top.sections("expect")]
         case.entry_where = self.faults.where(top.node_of("entry"))
+        case.args_where = self.faults.where(top.node_of("args"))
         top.finish()
         return case
+
+    def _folders(self, section: Section, key: str) -> list[Path]:
+        folders = [self.folder / entry for entry in section.texts(key, [])]
+        for folder in folders:
+            if not folder.is_dir():
+                section.fault(key, f"no such folder: {folder}")
+        return folders
 
     def _file(self, section: Section, key: str) -> Path:
         path = self.folder / section.text(key)
@@ -286,7 +299,7 @@ class _Reader:
         argument = getattr(self, f"_argument_{forms[0]}")(section)
         section.finish()
         assert isinstance(argument, Argument)
-        return argument
+        return replace(argument, where=self.faults.where(section.node))
 
     def _argument_tensor_map(self, section: Section) -> Argument:
         return Argument(tensor_map=section.choice("tensor_map", self.maps))
@@ -307,8 +320,11 @@ class _Reader:
             return Argument()
         try:
             if type_.format is None:
-                return Argument(data=int(value).to_bytes(type_.word.itemsize, "little", signed=type_.word.kind == "i"))
-            return Argument(data=bytes(from_values(np.array([value]), type_)))
+                signed = type_.word.kind == "i"
+                data = int(value).to_bytes(type_.word.itemsize, "little", signed=signed)
+            else:
+                data = bytes(from_values(np.array([value]), type_))
+            return Argument(data=data, dtype=type_.name)
         except (ConfigError, OverflowError) as error:
             section.fault("value", f"is {value!r}, must fit {type_.name}: {error}")
             return Argument()
@@ -358,7 +374,7 @@ class _Reader:
             except ConfigError as error:
                 section.fault("value", error.message)
         expectation = Expectation(buffer, file, expression, section.number("rtol", 0), section.number("atol", 0),
-                                  str(section.raw("about", "") or ""))  # fmt: skip
+                                  str(section.raw("about", "") or ""), self.faults.where(section.node))  # fmt: skip
         section.finish()
         return expectation
 
