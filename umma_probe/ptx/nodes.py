@@ -71,7 +71,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """``%v.x`` on a vector register, or ``sym[3]``-like indexing folded into an offset."""
+    """``%v.x`` on a vector register, ``%r.b0`` or ``%r.h1`` of a video instruction, or ``sym[3]``-like indexing."""
 
     base: Name
     index: str

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from umma_probe.ptx.nodes import Operand
 
 _NAME_START = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_$%")
-_ELEMENT = re.compile(r"([\w$%]+)\.([xyzwrgba])", re.ASCII)
+_ELEMENT = re.compile(r"([\w$%]+)\.([xyzwrgba]|b[0-3]|h[01])", re.ASCII)
+"""An element of a vector register, or the byte or half of a register that a video instruction takes."""
 _MAX_DEPTH = 32
 
 

@@ -71,7 +71,7 @@ def print_operand(operand: Operand) -> str:
         case Not(inner):
             return f"!{inner.text}"
         case Element(base, index):
-            return f"{base.text}.{index}" if index.isalpha() else f"{base.text}[{index}]"
+            return f"{base.text}.{index}" if index[0].isalpha() else f"{base.text}[{index}]"
         case Offset(base, offset):
             return f"{base.text}+{offset}"
         case Vector(items):

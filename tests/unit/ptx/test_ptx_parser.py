@@ -75,6 +75,8 @@ def instruction(text: str) -> Instruction:
         ("sym+8", Offset(N("sym"), 8)),
         ("sym+-8", Offset(N("sym"), -8)),
         ("sym[3]", Element(N("sym"), "3")),
+        ("%r1.b3", Element(N("%r1"), "b3")),
+        ("%r1.h0", Element(N("%r1"), "h0")),
         ("[%r1]", Address(N("%r1"))),
         ("[%r1+4]", Address(N("%r1"), 4)),
         ("[ %r1 + 0 ]", Address(N("%r1"))),
