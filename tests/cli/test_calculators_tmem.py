@@ -111,6 +111,9 @@ def test_scale_factor_json(answer):
     split = answer("layout sf --rows 128 --scale-vec 1 --cta-group 2 --operand b --split-n")
     assert (split["copies"], split["in_both_ctas"], split["lane"][64]) == ([0, 32], True, [64])
     assert answer("layout sf --rows 128 --scale-vec 1 --cell 70,2,0")["row"] == 70
+    # K = 96: scale 3 of SF_ID 2 is byte 1 of the next word, 8 columns further on for 256 rows
+    last = answer("layout sf --rows 256 --scale-vec 6 --sf-id 2")
+    assert (last["column"][255], last["byte"][255]) == ([7, 7, 15, 15, 15, 15], [2, 3, 0, 1, 2, 3])
 
 
 def test_ldst_json(answer):

@@ -49,6 +49,8 @@ MAX_ROWS = 256
 SF_IDS: dict[int, tuple[int, ...]] = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,), 3: (0, 1, 2, 3), 6: (0, 2)}
 """scale_vec (3 and 6: K = 96) to the sub-column ids that it may start at."""
 
+K96_VECTORS = (3, 6)
+
 _SCALING = documented("Block scaling for tcgen05.mma: layout of the scale factor matrices")
 _FRAGMENT = header("cute/atom/mma_traits_sm100_frag.hpp, tmem_sf_frg")
 _KERNEL = Ref("deepgemm", "make_sf_desc and the UTCCP copies of its SM100 kernels", Evidence.KERNEL)
@@ -157,7 +159,7 @@ def scale_factor_map(
         (sf_id + s) % BLOCK_SCALES,
         (0, 32) if split_n else (0, 32, 64, 96),
         in_both_ctas=cta_group == 2 and operand is ScaleOperand.SFB,
-        refs=(_SCALING, _SPLIT) if split_n else REFS,
+        refs=(_SCALING, _SPLIT) if split_n else (_SCALING, _FRAGMENT, _ULTRA) if scale_vec in K96_VECTORS else REFS,
     )
 
 

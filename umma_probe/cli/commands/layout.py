@@ -327,9 +327,15 @@ def _scale_text(placed: sf.ScaleFactorMap) -> str:
         heading("Scale factors in Tensor Memory", f".scale_vec::{scales}X, SF_ID {placed.sf_id}"),
         Text(f"{counted(rows, 'row')}: {counted(placed.columns_used, 'column')}, {_copies(placed.copies)}"),
         grid(("rows", "CTA", "lanes", "column"), picture),
-        grid(("scale of the row", "byte of the column"), ((s, placed.byte[0, s]) for s in range(scales))),
+        grid(("scale of the row", "byte of the column"), ((s, _scale_place(placed, s)) for s in range(scales))),
         sources(placed.refs),
     )
+
+
+def _scale_place(placed: sf.ScaleFactorMap, scale_index: int) -> str:
+    """The byte, and how many columns further on than scale 0 it lies, where that is not none."""
+    further = placed.column[0, scale_index] - placed.column[0, 0]
+    return f"{placed.byte[0, scale_index]}" + (f", {further} columns further on" if further else "")
 
 
 def _row_runs(placed: sf.ScaleFactorMap) -> Iterator[tuple[int, int]]:
