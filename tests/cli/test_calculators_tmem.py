@@ -197,7 +197,7 @@ def test_text_shows_what_a_reader_looks_for(umma, line, parts):
         ("layout a --m 64 --elem bf61", "did you mean bf16?"),
         ("layout a --m 64 --elem bf16 --k 24", "K is 24, must be a positive multiple of 16"),
         ("layout sf --rows 128 --scale-vec 2 --sf-id 1", "SF_ID is 1, must be 0, 2"),
-        ("layout sf --rows 128 --scale-vec 3", "'3' is not one of"),
+        ("layout sf --rows 128 --scale-vec 5", "'5' is not one of"),
         ("ldst 16x256b.x64", "the largest is 16x256b.x32"),
         ("ldst 32x32b.x1 --half-split 1", "only 16x32bx2 has one"),
         ("ldst 32x32b.x1 --at 32,0", "thread is 32, must be 0 to 31"),
