@@ -110,7 +110,7 @@ class Environment:
 
     @property
     def model_ready(self) -> bool:
-        """Whether kernels can run on the built-in model: it needs NVRTC alone."""
+        """Whether probes can run on the built-in model: NVRTC compiles them, and nothing else is needed."""
         return isinstance(self.nvrtc, Nvrtc)
 
     def first_gpu(self, arch: str = "") -> Gpu | Absent:

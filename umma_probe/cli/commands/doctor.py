@@ -27,8 +27,8 @@ SCHEMA_VERSION = 1
 def command(output: Output, require: str | None) -> int:
     """Look for GPU, driver and NVRTC; say what can run where, and how to fix what is missing.
 
-    Exit code 0: kernels can run, at least on the model (which needs NVRTC alone). 3: NVRTC is missing, or no GPU here
-    satisfies --require.
+    Exit code 0: probes can run, at least on the model. 3: NVRTC is missing, which compiles them (umma-probe exec runs
+    PTX from elsewhere without), or no GPU here satisfies --require.
     """
     if require is not None:
         cubin_runs_on(require, (0, 0))  # a name that is no architecture is a usage error, before anything else
@@ -88,7 +88,7 @@ def _document(
 
 
 def _auto_target(environment: Environment) -> str | None:
-    """What ``--target auto`` takes; nothing without NVRTC, which every target needs."""
+    """What ``--target auto`` takes for probes; nothing without NVRTC, which compiles them."""
     if not environment.model_ready:
         return None
     best = environment.first_gpu()
@@ -148,6 +148,7 @@ def _text(environment: Environment, require: str | None, unmet: Absent | None, f
     return render(*parts)
 
 
+_PTX_ONLY = "no probes, which NVRTC compiles; a case with a .ptx file runs (umma-probe exec)"
 _STYLES = {"ok": "green", "no": "red"}
 
 
@@ -181,10 +182,10 @@ def _found(environment: Environment) -> list[tuple[str, str, str]]:
 
 def _targets(environment: Environment) -> list[tuple[str, str, str]]:
     archs = _model_archs(environment)
-    rows = [("ok", "model", f"probes, for {', '.join(archs)}") if archs else ("no", "model", "it needs NVRTC")]
+    rows = [("ok", "model", f"probes, for {', '.join(archs)}") if archs else ("no", "model", _PTX_ONLY)]
     for gpu in environment.gpus:
-        reason = f"no tcgen05 ({gpu.arch}: no Tensor Memory)" if gpu.why_not() else ""
+        reason = f"no tcgen05 ({gpu.arch}: no Tensor Memory)" if gpu.why_not() else "" if archs else _PTX_ONLY
         rows.append(("no" if reason else "ok", f"cuda:{gpu.index}", reason or f"probes, for {gpu.native_arch}"))
     best = environment.first_gpu()
     chosen = f"cuda:{best.index}" if isinstance(best, Gpu) else f"the model: {best.reason}"
-    return [*rows, ("", "auto", chosen if environment.model_ready else "nothing: every target needs NVRTC")]
+    return [*rows, ("", "auto", chosen)]
