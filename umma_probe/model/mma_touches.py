@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.layouts.scale_factors import PARTITION
+from umma_probe.model.scale_fetch import PARTITION
 from umma_probe.model.tensor_order import LANE_GROUP, Access, Touch
 from umma_probe.model.tmem import COLUMN_MASK
 from umma_probe.spec.machine import TMEM_LANES
