@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from umma_probe.errors import UndefinedBehavior
 from umma_probe.model.decode import InStep, sync_operation
 from umma_probe.model.values import TYPES
@@ -65,12 +63,13 @@ def _bind(ops: Operands, first: int, *, aligned: bool, blocking: bool, with_coun
         )
 
     def together(f: Frame, strands: Sequence[Strand]) -> bool:
-        numbers = np.unique(f.regs[number][f.sel])
-        counts = [None] if count is None else np.unique(f.regs[count][f.sel])
-        if len(numbers) > 1 or len(counts) > 1:
-            return False
-        named = None if counts[0] is None else int(counts[0])
-        return f.launch.named_barriers.pass_together(strands, int(numbers[0]), named)
+        for slot in (number, count):
+            row = None if slot is None else f.regs[slot][f.sel]
+            if row is not None and (row != row[0]).any():
+                return False
+        first = int(f.threads[0])
+        threads = None if count is None else int(f.regs[count][first])
+        return f.launch.named_barriers.pass_together(strands, int(f.regs[number][first]), threads)
 
     return InStep(run, together) if blocking else run  # type: ignore[return-value]
 
