@@ -123,26 +123,50 @@ def test_a_reader_that_leaves_is_no_error_and_hides_none(arguments, code):
 
 
 # ---------------------------------------------------------------------- colour
+def on_a_terminal(arguments: list[str], environment: dict[str, str]) -> str:
+    """What a command writes where stdout is a terminal."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM", "COLORTERM")}
+    master, slave = pty.openpty()
+    running = subprocess.Popen([*COMMAND, *arguments], stdout=slave, env={**kept, **environment})
+    os.close(slave)
+    text = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:  # the other end is closed
+            break
+        text += part
+    os.close(master)
+    assert running.wait(timeout=60) == 0
+    return text.decode().replace("\r", "")
+
+
 @pytest.mark.parametrize(
     ("environment", "coloured"),
     [({"TERM": "xterm-256color"}, True), ({"TERM": "dumb"}, False), ({"TERM": "xterm", "NO_COLOR": "1"}, False)],
 )
 @pytest.mark.parametrize("arguments", [["idesc", "0x08100490", "--kind", "f16"], ["list"]])
 def test_colour_on_a_terminal_that_takes_it(arguments, environment, coloured):
-    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM", "COLORTERM")}
-    master, slave = pty.openpty()
-    subprocess.run([*COMMAND, *arguments], stdout=slave, timeout=60, env={**kept, **environment}, check=True)
-    os.close(slave)
-    text = b""
-    while True:
-        try:
-            text += (part := os.read(master, 65536))
-        except OSError:
-            break
-        if not part:
-            break
-    os.close(master)
-    assert (b"\x1b[" in text) == coloured
+    assert ("\x1b[" in on_a_terminal(arguments, environment)) == coloured
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize(
+    ("line", "holds"),
+    [
+        ("ldst 16x256b.x2", ["T31"]),
+        ("layout acc --m 64 --n 64", ["D[63,", "0x006f003f"]),
+        ("smem-desc --start 0 --sbo 1024 --swizzle 128B --map --elem bf16 --rows 16", ["0x7f0"]),
+        ("findings list", ["conflict-i8-n24"]),
+    ],
+    ids=["ldst", "layout", "smem-desc", "findings"],
+)
+def test_tables_fit_the_window_and_nothing_is_cut_off(columns, line, holds):
+    text = on_a_terminal(line.split(), {"COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"})
+    assert max(map(len, text.splitlines())) <= columns
+    assert "…" not in text
+    for part in holds:
+        assert part in text
 
 
 # ---------------------------------------------------------------------- Ctrl-C

@@ -42,12 +42,12 @@ def heading(title: str, detail: str = "") -> Text:
 
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> Table:
-    """A small table; every cell is text as it stands."""
+    """A small table; every cell is text as it stands, in a narrow window on several lines: nothing is cut off."""
     table = Table(
         title=title or None, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD
     )
     for name in header:
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     return table

@@ -115,7 +115,7 @@ def _assembly_line(case: Assembly) -> str:
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in header:
-        table.add_column(name, overflow="fold", no_wrap=name in ("id", "finding", "status"))
+        table.add_column(name, overflow="fold", no_wrap=name == "status")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
