@@ -99,7 +99,7 @@ REFUSED_LATER = """.reg .b64 %t; .reg .b32 %s; .reg .b16 %w;
 cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [%s],
  [%t, {%s, %s, %s}], [%s], {%w, %w};
 mov.u32 %s, %pm0;
-call malloc, ();
+call cudaThing, ();
 shl.b32 %s, %w, 1;
 """
 """Each has a pattern; what is wrong shows when the operands are bound."""
@@ -111,7 +111,7 @@ def test_what_a_file_has_and_the_model_lacks(cli, tmp_path: Path) -> None:
     code, out, _ = cli("model", "ops", "--missing", str(path))
     assert code == 4
     assert out.startswith("vadd.s32.s32.s32  (2 times, first in line 5): unknown instruction 'vadd'")
-    path.write_text(KERNEL.replace("BODY", REFUSED_LATER).replace(".visible", ".extern .func malloc (); .visible"))
+    path.write_text(KERNEL.replace("BODY", REFUSED_LATER).replace(".visible", ".extern .func cudaThing (); .visible"))
     code, out, _ = cli("model", "ops", "--missing", str(path), "--json")
     rows = {row["text"]: row for row in json.loads(out)["missing"]}
     assert code == 4
@@ -122,7 +122,7 @@ def test_what_a_file_has_and_the_model_lacks(cli, tmp_path: Path) -> None:
         "shl.b32": (10, "illegal"),
     }
     assert "%pm0" in rows["mov.u32"]["message"]
-    assert "malloc" in rows["call"]["message"]
+    assert "cudaThing" in rows["call"]["message"]
     path.write_text(KERNEL.replace("BODY", ".reg .b16 %w; shl.b32 %f0, %w, 1;"))
     code, out, _ = cli("model", "ops", "--missing", str(path))
     assert code == 2

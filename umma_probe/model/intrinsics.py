@@ -1,7 +1,10 @@
-"""Functions that the driver supplies to device code: ``vprintf``, ``__assertfail``; ``malloc``, ``free`` are refused.
+"""Functions that the driver supplies to device code: ``vprintf``, ``__assertfail``, ``malloc``, ``free``.
 
 ``vprintf`` takes a format string and a buffer of arguments, each aligned to its own size: integers as wide as their
 length modifier says, floating values as doubles, strings as pointers (CUDA C++ Programming Guide, "Formatted Output").
+``malloc`` gives 16-byte aligned pieces of a heap of 8 MB, or null where that is full; a piece lives until it is freed,
+longer than its kernel; freeing what ``malloc`` did not give, or twice, is undefined (there, "Dynamic Global Memory
+Allocation and Operations"), so here a fault.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from umma_probe.errors import DeviceError, NotModelled, unknown_name
+from umma_probe.errors import DeviceError, NotModelled, PtxSyntaxError, unknown_name
 from umma_probe.registry import Registry
 
 if TYPE_CHECKING:
@@ -26,16 +29,26 @@ Binder: TypeAlias = "Callable[[list[str], list[str], VariableLayout], Executor]"
 
 INTRINSICS: Registry[Binder] = Registry("device function")
 _MAX_STRING = 4096
+_PARAMETERS = {"vprintf": (1, 2), "__assertfail": (0, 5), "malloc": (1, 1), "free": (0, 1)}
+"""Of each function: results, parameters."""
 
 
 def intrinsic(name: str, results: list[str], arguments: list[str], layout: VariableLayout) -> Executor:
     """The executor of a call to a function that the module does not define.
 
     :raises NotModelled: unknown function.
+    :raises PtxSyntaxError: it has other parameters.
     """
     binder = INTRINSICS.get(name)
     if binder is None:
         raise NotModelled(unknown_name("device function", name, INTRINSICS))
+    wanted = _PARAMETERS[name]
+    if (len(results), len(arguments)) != wanted:
+        found = f"{len(results)} results and {len(arguments)} parameters"
+        raise PtxSyntaxError(f"call of {name}: {found}, must be {wanted[0]} and {wanted[1]}")
+    for parameter in (*results, *arguments):
+        if parameter not in layout.variables:
+            raise NotModelled(f"call of {name}: parameter {parameter} is not a .param variable")
     return binder(results, arguments, layout)
 
 
@@ -144,9 +157,8 @@ def _vprintf(results: list[str], arguments: list[str], layout: VariableLayout) -
     def run(f: Frame, thread: int) -> None:
         text, count = format_text(f, _string(f, _argument(f, layout, arguments[0])), _argument(f, layout, arguments[1]))
         f.launch.print(text)
-        if results:
-            place = np.array([layout.variables[results[0]].address])
-            f.launch.memory.store(f, "local", place, np.array([[count]], np.uint32))
+        place = np.array([layout.variables[results[0]].address])
+        f.launch.memory.store(f, "local", place, np.array([[count]], np.uint32))
 
     return _one_by_one(run)
 
@@ -164,14 +176,38 @@ def _assert_fail(results: list[str], arguments: list[str], layout: VariableLayou
     return _one_by_one(run)
 
 
-def _refused(name: str) -> Binder:
-    def bind(results: list[str], arguments: list[str], layout: VariableLayout) -> Executor:
-        raise NotModelled(f"{name} in device code", hint="the model has no device heap; pass a buffer to the kernel")
+# ---------------------------------------------------------------------- the device heap
+_HEAP = "device heap"
+_HEAP_BYTES = 8 << 20
+_HEAP_ALIGNMENT = 16
 
-    return bind
+
+def _malloc(results: list[str], arguments: list[str], layout: VariableLayout) -> Executor:
+    def run(f: Frame, thread: int) -> None:
+        heap, size = f.launch.global_memory, _argument(f, layout, arguments[0])
+        used = sum(piece.size_bytes for piece in heap.allocations if piece.name == _HEAP)
+        fits = 0 < size <= _HEAP_BYTES - used
+        address = heap.allocate(size, _HEAP, _HEAP_ALIGNMENT).address if fits else 0
+        place = np.array([layout.variables[results[0]].address])
+        f.launch.memory.store(f, "local", place, np.array([[address]], np.uint64))
+
+    return _one_by_one(run)
+
+
+def _free(results: list[str], arguments: list[str], layout: VariableLayout) -> Executor:
+    def run(f: Frame, thread: int) -> None:
+        heap, address = f.launch.global_memory, _argument(f, layout, arguments[0])
+        if not address:
+            return
+        piece = heap.find(address)
+        if piece is None or piece.name != _HEAP or piece.address != address:
+            f.fault(DeviceError, f"free of {address:#x}, which malloc did not give or which was freed", thread)
+        heap.free(piece)
+
+    return _one_by_one(run)
 
 
 INTRINSICS.add("vprintf", _vprintf)
 INTRINSICS.add("__assertfail", _assert_fail)
-for _name in ("malloc", "free"):
-    INTRINSICS.add(_name, _refused(_name))
+INTRINSICS.add("malloc", _malloc)
+INTRINSICS.add("free", _free)

@@ -25,7 +25,7 @@ from umma_probe.errors import ConfigError, DeviceError
 from umma_probe.spec.sources import Evidence, Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from umma_probe.model.frame import Frame
     from umma_probe.model.launch import Launch
@@ -162,6 +162,11 @@ class GlobalMemory:
         self._allocations: list[Allocation] = []
         self._end = GLOBAL_BASE + 512
         self._last: Allocation | None = None
+
+    @property
+    def allocations(self) -> Sequence[Allocation]:
+        """What there is, by address."""
+        return self._allocations
 
     def allocate(self, size_bytes: int, name: str = "buffer", align: int = 512) -> Allocation:
         """Reserve memory (uninitialised), with a gap behind it so that an overrun is seen."""

@@ -6,7 +6,7 @@ what another wrote, and none wrote a byte that another wrote with another value:
 given anything else. Otherwise nothing of it is kept and the launch runs in one process, as it does whenever
 
 - something lets the kernel see the order of things (``_SHOWS_ORDER``: read-modify-write, clocks, the number of the SM;
-  printf; the ``random`` policy; a trace),
+  printf, malloc; the ``random`` policy; a trace),
 - a part does not end well: a fault, a hang, or a word of the sanitizer, whose wording counts threads that run together.
 
 So memory, notes, errors and Tensor Memory do not depend on the number of processes. What is left is a kernel whose
@@ -125,7 +125,7 @@ def _order_shown(program: Program) -> str:
     """What lets the kernel see in which order things happen; empty if nothing does."""
     for step in program.steps:
         text = f"{step.instruction.text}."
-        if text.startswith(_SHOWS_ORDER) or _prints(step.instruction):
+        if text.startswith(_SHOWS_ORDER) or _calls_the_driver(step.instruction):
             return f"{step.instruction.text} (line {step.instruction.pos.line}) shows the order of things"
     for slot in program.table.slots:
         if isinstance(slot, SpecialSlot) and slot.name in _ORDER_REGISTERS:
@@ -133,8 +133,9 @@ def _order_shown(program: Program) -> str:
     return ""
 
 
-def _prints(instruction: Instruction) -> bool:
-    return instruction.opcode == "call" and "vprintf" in str(instruction.operands)
+def _calls_the_driver(instruction: Instruction) -> bool:
+    """Whether it prints, or takes from the device heap: addresses go by the order of the calls."""
+    return instruction.opcode == "call" and any(name in str(instruction.operands) for name in ("vprintf", "malloc"))
 
 
 # ---------------------------------------------------------------------- the parent

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernels import ptx, run_cu, run_ptx
 
-from umma_probe.errors import ConfigError, Deadlock, DeviceError, NotModelled, UndefinedBehavior
+from umma_probe.errors import ConfigError, Deadlock, DeviceError, NotModelled, PtxSyntaxError, UndefinedBehavior
 from umma_probe.model import launch as launch_module
 from umma_probe.model import scheduler as scheduler_module
 
@@ -326,10 +326,52 @@ def test_a_failed_assertion():
     assert caught.value.where.actor.startswith("CTA 0, warp 0, lane 21")
 
 
-def test_the_device_heap_is_refused():
-    source = """extern "C" __global__ void k(unsigned** out) { out[0] = (unsigned*)malloc(4); }"""
-    with pytest.raises(NotModelled, match="malloc in device code"):
-        run_cu(source, np.zeros(2, np.uint32))
+def test_the_device_heap():
+    """Pieces do not overlap, are aligned to 16, keep what is stored, and another thread may free them."""
+    source = """extern "C" __global__ void k(unsigned* out) {
+        __shared__ unsigned* pieces[32];
+        unsigned t = threadIdx.x, n = 3 + t % 5;
+        unsigned* p = pieces[t] = (unsigned*)malloc(4 * n);
+        for (unsigned i = 0; i < n; i++) p[i] = 100 * t + i;
+        __syncthreads();
+        unsigned sum = (unsigned)((unsigned long long)p % 16);
+        for (unsigned i = 0; i < n; i++) sum += p[i];
+        out[t] = sum;
+        free(pieces[31 - t]); free(0); }"""
+    counts = [3 + t % 5 for t in range(32)]
+    out = run_cu(source, np.zeros(32, np.uint32))
+    assert out.words.tolist() == [100 * t * n + n * (n - 1) // 2 for t, n in enumerate(counts)]
+    assert not out.launch.findings
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "says"),
+    [
+        ("int* p = (int*)malloc(64); free(p); free(p);", DeviceError, "which malloc did not give or which was freed"),
+        ("int* p = (int*)malloc(64); free(p + 4);", DeviceError, "which malloc did not give"),
+        ("free(out);", DeviceError, "which malloc did not give"),
+        ("int* p = (int*)malloc(64); p[16] = 1;", DeviceError, "device heap"),
+        ("int* p = (int*)malloc(64); free(p); ((volatile int*)p)[0] = 1;", DeviceError, "illegal address"),
+    ],
+)
+def test_misuse_of_the_device_heap(body, error, says):
+    source = 'extern "C" __global__ void k(unsigned* out) { if (threadIdx.x == 5) { ' + body + " out[0] = 1; } }"
+    with pytest.raises(error, match=says) as caught:
+        run_cu(source, np.zeros(32, np.uint32))
+    assert "lane 5" in caught.value.where.actor
+
+
+def test_the_driver_functions_have_fixed_parameters():
+    with pytest.raises(PtxSyntaxError, match="call of malloc: 0 results and 0 parameters, must be 1 and 1"):
+        run_ptx(ptx("call malloc, ();", functions=".extern .func malloc ();"), np.zeros(32, np.uint32))
+
+
+def test_a_full_heap_gives_null():
+    source = """extern "C" __global__ void k(unsigned* out) {
+        unsigned got = 0;
+        for (int i = 0; i < 9; i++) got += malloc(1 << 20) != 0;
+        out[threadIdx.x] = got; }"""
+    assert run_cu(source, np.zeros(1, np.uint32), block=1).words.tolist() == [8]
 
 
 def test_instructions_with_nothing_to_do():
