@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import SEGMENTS, bench, get_d, mma_call, put_a, put_d, small, stage, words_of
+from bench import SEGMENTS, bench, get_d, mma_call, put_a, put_bytes, put_d, small, stage, words_of
 
 from umma_probe.errors import DeviceError, IllegalProgram, UndefinedBehavior
 from umma_probe.model.mma_call import MmaForm, checked_idesc
 from umma_probe.model.tensor_core import execute
 from umma_probe.spec.idesc import encode_idesc
+from umma_probe.spec.smem_descriptor import encode_smem_desc
 
 Array = Any
 K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32}
@@ -321,3 +322,21 @@ def test_speed(n: int, limit_ms: float):
         execute(call)
         best = min(best, time.perf_counter() - start)
     assert best * 1e3 < 10 * limit_ms
+
+
+def test_a_base_offset_is_for_review():
+    """Row r of A lies where row r - 3 of the pattern has its chunks; without the field the product is another."""
+    launch = bench()
+    rng = np.random.default_rng(3)
+    a, b = small(rng, (128, 16), "bf16"), small(rng, (32, 16), "bf16")
+    words = words_of(a, "bf16")
+    data = np.ascontiguousarray(words).view(np.uint8)
+    r, byte = np.indices(data.shape)
+    linear = r % 8 * 128 + r // 8 * 1024 + byte
+    put_bytes(launch, 0, linear ^ (((linear >> 7) - 3 & 7) << 4), data)
+    desc = encode_smem_desc(start_bytes=0, lbo_bytes=0, sbo_bytes=1024, swizzle="128B", base_offset=3)
+    place_b = stage(launch, 0, 0x8000, words_of(b, "bf16"), "bf16")
+    idesc = {"a_type": "bf16", "b_type": "bf16", "d_type": "f32", "m": 128, "n": 32}
+    execute(mma_call(launch, MmaForm("f16"), idesc, a=desc, b=place_b))
+    assert (get_d(launch, "D", 128, 32)[0].view(np.float32) == a @ b.T).all()
+    assert {rule for rule, _ in launch.reviews} == {"assumed-base-offset"}
