@@ -64,8 +64,8 @@ def fetch_smem(call: MmaCall, slot: int, name: str, word: int, rows: int, k: int
     major = call.idesc.a_major if name == "A" else call.idesc.b_major
     desc = checked_smem_desc(word, launch.arch.name)
     if desc.base_offset:
-        launch.review("assumed-base-offset", f"tcgen05.mma: {name} has base offset {desc.base_offset}, which is taken to "
-                      "work as in wgmma descriptors on sm_90; no run with tcgen05 is known", call.thread)  # fmt: skip
+        launch.review("assumed-base-offset", f"tcgen05.mma: {name} has base offset {desc.base_offset}, taken to work "
+                      "as in wgmma descriptors on sm_90; no run with tcgen05 is known", call.thread)  # fmt: skip
     addresses = operand_byte_addresses(desc, major, bits, KINDS[call.form.kind].packing(type_), rows, k)
     highest = int(addresses.max())
     if highest >= shared.limit:
