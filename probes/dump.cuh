@@ -31,13 +31,14 @@ DEVICE void fill_with_zero(u32 tmem) {
   if (kept(WAIT_ST)) tcgen05_wait_st();
 }
 
-// A pattern that tells 16-byte chunks apart. As elements of any type it is small and finite: what an MMA reads here by
-// mistake is known, and no NaN hides it. Bytes, in turn: chunk % 64, 0x40.
+// A pattern that tells all 16-byte chunks apart: each of its words has six bits of the chunk's number, twice. As elements
+// of any type it is small and finite: what an MMA reads here by mistake is known, and no NaN hides it.
 DEVICE void fill_shared(u32 smem, u32 bytes) {
 #pragma unroll 1
   for (u32 i = threadIdx.x; i < bytes / 16; i += blockDim.x) {
-    const u32 word = 0x40004000u | i % 64 * 0x10001u;
-    const u32 words[4] = {word, word, word, word};
+    const u32 low = i % 64, middle = i / 64 % 64, high = i / 4096;
+    const u32 words[4] = {0x40004000u | low * 0x10001u, 0x40004000u | middle * 0x10001u,
+                          0x40004000u | high * 0x10001u, 0x40004000u | low * 0x10001u};
     st_shared_v4(smem + 16 * i, words);
   }
 }

@@ -69,9 +69,10 @@ class SharedImage:
 
 def filled_shared(base: int) -> SharedImage:
     """As ``fill_shared`` of ``probes/dump.cuh`` leaves it."""
-    chunk = np.arange(SMEM_BYTES // _CHUNK) % _CHUNK_VALUES
-    words = (0x4000 + chunk).astype("<u2")
-    return SharedImage(base, np.repeat(words, _CHUNK // 2).view(np.uint8).copy())
+    chunk = np.arange(SMEM_BYTES // _CHUNK)
+    low, middle, high = (chunk // step % _CHUNK_VALUES for step in (1, _CHUNK_VALUES, _CHUNK_VALUES**2))
+    halves = np.stack([low, low, middle, middle, high, high, low, low], axis=1)
+    return SharedImage(base, (0x4000 + halves).astype("<u2").view(np.uint8).ravel())
 
 
 def staged_codes(codes: Codes, staged: Staged) -> Codes:

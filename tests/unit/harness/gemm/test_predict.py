@@ -52,8 +52,11 @@ def test_the_historic_layout_byte_by_byte() -> None:
 
 def test_the_fill_of_shared_memory() -> None:
     data = filled_shared(BASE).data
-    assert data[:16].view("<u2").tolist() == [0x4000] * 8
-    assert data[16 * 65 : 16 * 66].view("<u2").tolist() == [0x4001] * 8
+    assert data[:16].view("<u4").tolist() == [0x40004000] * 4
+    number = 2 * 4096 + 3 * 64 + 5
+    words = data[16 * number : 16 * number + 16].view("<u4").tolist()
+    assert words == [0x40054005, 0x40034003, 0x40024002, 0x40054005]
+    assert len(np.unique(data.reshape(-1, 16), axis=0)) == 224 * 1024 // 16
 
 
 def test_holes_count_rows_then_k_in_each_tile() -> None:
