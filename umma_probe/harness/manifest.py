@@ -9,21 +9,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from umma_probe.assets import asset_dir
-from umma_probe.errors import ConfigError, Where, unknown_name
+from umma_probe.errors import ConfigError, unknown_name
+from umma_probe.harness.located import Section, load_located
 from umma_probe.spec.sources import SOURCES, Evidence, Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 OPTION_TYPES = ("int", "choice", "flag", "text")
 NEEDS = ("tmem", "cluster", "wgmma")
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's, which is ten times as fast, where PyYAML was built with it."""
 
 Value = int | str | bool | None
 
@@ -144,155 +140,78 @@ def load_contract(path: Path) -> ProbeContract:
 
     :raises ConfigError: with every fault and its line.
     """
-    try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=_LOADER)
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    reader = _Reader(path)
-    contract = reader.contract(root)
-    if reader.faults or contract is None:
-        lines = "\n".join(f"  {path.name}:{line}: {message}" for line, message in reader.faults)
-        raise ConfigError(f"the contract has {len(reader.faults)} fault(s):\n{lines}", where=Where(str(path)))
+    node, faults = load_located(path)
+    top = Section(node, faults, "contract")
+    name, source = top.text("name"), top.text("source")
+    if name and name.replace("-", "_") != path.stem:
+        top.fault("name", f"is '{name}', must be '{path.stem.replace('_', '-')}' as the file")
+    if source and not (path.parent / source).is_file():
+        top.fault("source", f"is '{source}', which is not beside the contract")
+    contract = ProbeContract(
+        name=name,
+        title=top.text("title"),
+        shows=top.text("shows"),
+        source=source,
+        options=tuple(filter(None, map(_option, top.sections("options")))),
+        outcomes=tuple(map(_outcome, top.sections("outcomes", required=True))),
+        needs=_needs(top),
+        refs=tuple(filter(None, map(_ref, top.sections("refs", required=True)))),
+        path=path,
+    )
+    names = [option.name for option in contract.options]
+    for twice in sorted({name for name in names if names.count(name) > 1}):
+        top.fault("options", f"'{twice}' is given twice")
+    top.finish()
+    faults.raise_all()
     return contract
 
 
-# what a mapping may hold: key -> needed
-_TOP = {"name": True, "title": True, "shows": True, "source": True, "needs": False, "options": False,
-        "outcomes": True, "refs": True}  # fmt: skip
-_OPTION = {"name": True, "type": True, "help": True, "default": False, "choices": False, "min": False, "max": False}
-_OUTCOME = {"when": True, "means": True}
-_REF = {"source": True, "anchor": True, "evidence": False, "note": False}
+def _needs(top: Section) -> tuple[str, ...]:
+    needs = top.texts("needs", [])
+    for need in needs:
+        if need not in NEEDS:
+            top.fault("needs", unknown_name("need", need, NEEDS))
+    return tuple(needs)
 
 
-class _Reader:
-    """Walks the YAML nodes, which know their lines, and collects faults."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.faults: list[tuple[int, str]] = []
-
-    def contract(self, root: yaml.Node | None) -> ProbeContract | None:
-        if root is None:
-            self.faults.append((1, "the file is empty"))
-            return None
-        top = self._mapping(root, "the contract", _TOP)
-        options = tuple(filter(None, (self._option(node) for node in self._items(top.get("options"), "options"))))
-        outcomes = tuple(filter(None, (self._outcome(node) for node in self._items(top.get("outcomes"), "outcomes"))))
-        refs = tuple(filter(None, (self._ref(node) for node in self._items(top.get("refs"), "refs"))))
-        needs = tuple(self._need(node) for node in self._items(top.get("needs"), "needs"))
-        texts = {key: self._text(top.get(key), key) for key in ("name", "title", "shows", "source")}
-        if texts["name"].replace("-", "_") != self.path.stem and "name" in top:
-            self._fault(
-                top["name"], f"name is '{texts['name']}', must be '{self.path.stem.replace('_', '-')}' as the file"
-            )
-        if "source" in top and not (self.path.parent / texts["source"]).is_file():
-            self._fault(top["source"], f"source is '{texts['source']}', which is not beside the contract")
-        self._unique(options)
-        if self.faults:
-            return None
-        return ProbeContract(**texts, options=options, outcomes=outcomes, needs=needs, refs=refs, path=self.path)
-
-    def _unique(self, options: tuple[ProbeOption, ...]) -> None:
-        names = [option.name for option in options]
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            self.faults.append((1, f"option '{name}' is given twice"))
-
-    def _option(self, node: yaml.Node) -> ProbeOption | None:
-        parts = self._mapping(node, "an option", _OPTION)
-        if not {"name", "type", "help"} <= parts.keys():
-            return None
-        kind = self._text(parts["type"], "type")
-        if kind not in OPTION_TYPES:
-            self._fault(parts["type"], unknown_name("option type", kind, OPTION_TYPES))
-            return None
-        choices = tuple(self._text(item, "choices") for item in self._items(parts.get("choices"), "choices"))
-        if bool(choices) != (kind == "choice"):
-            self._fault(node, f"option of type {kind} {'lacks' if kind == 'choice' else 'has'} choices")
-        option = ProbeOption(
-            name=self._text(parts["name"], "name"),
-            type=kind,
-            help=self._text(parts["help"], "help"),
-            default=False if kind == "flag" and "default" not in parts else self._scalar(parts.get("default")),
-            choices=choices,
-            min=self._number(parts.get("min")),
-            max=self._number(parts.get("max")),
-        )
-        try:
-            option.convert(option.default)
-        except ConfigError as error:
-            self._fault(parts.get("default", node), f"default of {error.message}")
-        return option
-
-    def _outcome(self, node: yaml.Node) -> Outcome | None:
-        parts = self._mapping(node, "an outcome", _OUTCOME)
-        return Outcome(**{key: self._text(part, key) for key, part in parts.items()}) if len(parts) == 2 else None
-
-    def _ref(self, node: yaml.Node) -> Ref | None:
-        parts = {key: self._text(part, key) for key, part in self._mapping(node, "a ref", _REF).items()}
-        levels = [level.value for level in Evidence]
-        level = parts.get("evidence", Evidence.DOCUMENTED.value)
-        for what, name, known in (("source", parts.get("source", ""), list(SOURCES)), ("evidence", level, levels)):
-            if name not in known:
-                self._fault(node, unknown_name(what, name, known))
-                return None
-        return Ref(parts["source"], parts.get("anchor", ""), Evidence(level), parts.get("note", ""))
-
-    def _need(self, node: yaml.Node) -> str:
-        name = self._text(node, "needs")
-        if name not in NEEDS:
-            self._fault(node, unknown_name("need", name, NEEDS))
-        return name
-
-    # ------------------------------------------------------------------------------------------------ nodes
-    def _fault(self, node: yaml.Node, message: str) -> None:
-        self.faults.append((node.start_mark.line + 1, message))
-
-    def _mapping(self, node: yaml.Node, what: str, known: Mapping[str, bool]) -> dict[str, yaml.Node]:
-        if not isinstance(node, yaml.MappingNode):
-            self._fault(node, f"{what} is no mapping, must have the keys {', '.join(known)}")
-            return {}
-        found: dict[str, yaml.Node] = {}
-        for key, value in node.value:
-            if key.value not in known:
-                self._fault(key, unknown_name(f"key of {what}", str(key.value), known))
-            elif key.value in found:
-                self._fault(key, f"{key.value} is given twice")
-            else:
-                found[key.value] = value
-        for key, needed in known.items():
-            if needed and key not in found:
-                self._fault(node, f"{what} lacks {key}")
-        return found
-
-    def _items(self, node: yaml.Node | None, what: str) -> Iterator[yaml.Node]:
-        if node is None:
-            return
-        if isinstance(node, yaml.SequenceNode):
-            yield from node.value
-        else:
-            self._fault(node, f"{what} is no list")
-
-    def _text(self, node: yaml.Node | None, what: str) -> str:
-        if node is None:
-            return ""
-        if not isinstance(node, yaml.ScalarNode):
-            self._fault(node, f"{what} is no text")
-            return ""
-        return str(node.value)
-
-    def _scalar(self, node: yaml.Node | None) -> Value:
-        if node is None:
-            return None
-        value = yaml.SafeLoader("").construct_object(node)
-        if isinstance(value, int | str | bool):
-            return value
-        self._fault(node, "default is no number, text or truth value")
+def _option(section: Section) -> ProbeOption | None:
+    name, kind, about = section.text("name"), section.choice("type", OPTION_TYPES), section.text("help")
+    choices = tuple(map(str, section.raw("choices", []) or ()))
+    default = section.raw("default", False if kind == "flag" else None)
+    low, high = _bound(section, "min"), _bound(section, "max")
+    section.finish()
+    if not name or kind not in OPTION_TYPES:
         return None
-
-    def _number(self, node: yaml.Node | None) -> int | None:
-        value = self._scalar(node)
-        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-            return value
-        assert node is not None
-        self._fault(node, f"{value!r} is no integer")
+    if bool(choices) != (kind == "choice"):
+        section.fault("choices", f"option of type {kind} {'lacks' if kind == 'choice' else 'has'} choices")
+    if not isinstance(default, int | str | bool | None):
+        section.fault("default", f"is {default!r}, must be a number, a text or a truth value")
         return None
+    option = ProbeOption(name, kind, about, default, choices, low, high)
+    try:
+        option.convert(default)
+    except ConfigError as error:
+        section.fault("default", error.message)
+    return option
+
+
+def _bound(section: Section, key: str) -> int | None:
+    return section.integer(key, low=None) if key in section else section.raw(key, None)
+
+
+def _outcome(section: Section) -> Outcome:
+    outcome = Outcome(section.text("when"), section.text("means"))
+    section.finish()
+    return outcome
+
+
+def _ref(section: Section) -> Ref | None:
+    source, anchor = section.choice("source", list(SOURCES)), section.text("anchor")
+    level = section.choice("evidence", [level.value for level in Evidence], Evidence.DOCUMENTED.value)
+    note = section.text("note", "")
+    section.finish()
+    return (
+        Ref(source, anchor, Evidence(level), note)
+        if source in SOURCES and level in {known.value for known in Evidence}
+        else None
+    )
