@@ -7,7 +7,8 @@ from probe_runs import POLICIES, failed, passes, run
 from umma_probe.model.tmem import TensorMemory
 
 FAULTS = ["granularity", "no-columns", "too-many", "growing", "relinquished", "free-twice", "free-inside", "free-size",
-          "unallocated", "freed", "out-of-bounds", "lane-alignment", "store-lane", "mma-unallocated", "cp-unallocated"]  # fmt: skip
+          "unallocated", "freed", "out-of-bounds", "lane-alignment", "store-lane", "mma-unallocated",
+          "cp-unallocated"]  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", POLICIES)
