@@ -10,7 +10,8 @@ given anything else. Otherwise nothing of it is kept and the launch runs in one 
 - a part does not end well: a fault, a hang, or a word of the sanitizer, whose wording counts threads that run together.
 
 So memory, notes, errors and Tensor Memory do not depend on the number of processes. What is left is a kernel whose
-threads race within a cluster: what it leaves depends on every scheduler's order, here as on silicon.
+threads race within a cluster, or that keeps how often it polled: that depends on every scheduler's order, here as on
+silicon.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from kernels import compile_cu
 
 from umma_probe.backends.model import ModelDevice
-from umma_probe.errors import ConfigError, Deadlock, DeviceError
+from umma_probe.errors import ConfigError, Deadlock, DeviceError, DeviceTimeout
 
 Words = "np.ndarray[tuple[int], np.dtype[np.uint32]]"
 GRID, BLOCK = 6, 64
@@ -121,6 +122,18 @@ def test_an_error_is_that_of_one_process(body: str, error: type[Exception]) -> N
             launch(kernel(body), jobs)
         texts.append(str(caught.value))
     assert texts[0] == texts[1]
+
+
+def test_no_process_outlives_a_timeout() -> None:
+    device = ModelDevice()
+    device.jobs = 2
+    words = device.array(np.zeros(GRID * BLOCK, np.uint32))
+    rounds = "for (unsigned long long n = 0; n < (1ull << 40); ++n) v = (v ^ v >> 15) * 1664525u;"
+    endless = kernel(f"unsigned v = i; {rounds} words[i] = v;")
+    module = device.load_ptx(compile_cu(endless))
+    with pytest.raises(DeviceTimeout, match="not finished after 1 s"):
+        module["k"].launch(grid=GRID, block=BLOCK, args=[words, words], timeout=1)
+    assert multiprocessing.active_children() == []
 
 
 def test_a_grid_of_more_parts_than_clusters() -> None:
