@@ -4,7 +4,8 @@ PTX (for the model) stops after the front end: ``--gpu-architecture=compute_XX``
 same text. A GPU gets a cubin, because a driver refuses PTX of a later ISA than its own but loads any cubin
 of its major version. ``-lineinfo`` is always on: every diagnosis wants source lines.
 
-When a source includes a header that its own directories lack, those that NVRTC carries join the search path.
+When a source includes a header that its own directories lack, those that NVRTC carries join the search path, and there
+are stand-ins for what host compilers have (``gpu.stand_ins``).
 
 ``cuda.bindings`` is imported on the first compilation, never before; ``cuda.core`` is not needed here.
 """
@@ -25,9 +26,10 @@ from umma_probe.gpu.cache import CompileCache, cache_root, digest
 from umma_probe.gpu.headers import bundled_headers
 from umma_probe.gpu.includes import IncludeClosure, include_closure
 from umma_probe.gpu.nvrtc_log import compile_error
+from umma_probe.gpu.stand_ins import stand_ins
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Kind = Literal["ptx", "cubin"]
 
@@ -91,6 +93,7 @@ def compile_source(
     _check_arch(nvrtc, arch, version)
     directories = [Path(name).absolute().parent, *(Path(directory).absolute() for directory in include_dirs)]
     closure = include_closure(source, directories[0], directories[1:])
+    headers = stand_ins(closure.missing)
     if closure.missing:
         directories += bundled_headers(nvrtc, version)
     arguments = _arguments(arch, kind, options, directories)
@@ -98,7 +101,7 @@ def compile_source(
     cache = CompileCache(None if closure.opaque else cache_root())
     if (blob := cache.get(key)) is not None:
         return replace(_unpack(blob, kind, arch, version), seconds=time.perf_counter() - start, cached=True)
-    data, log = _run(nvrtc, source, name, arch, kind, arguments)
+    data, log = _run(nvrtc, source, name, arch, kind, arguments, headers)
     result = Compiled(data, log, arch, version, time.perf_counter() - start)
     cache.put(key, _pack(result))
     return result
@@ -186,9 +189,10 @@ def _option_key(option: str) -> str:
 
 
 def _run(
-    nvrtc: Any, source: str, name: str, arch: str, kind: Kind, arguments: Sequence[str]
+    nvrtc: Any, source: str, name: str, arch: str, kind: Kind, arguments: Sequence[str], headers: Mapping[str, str]
 ) -> tuple[bytes | str, str]:
-    status, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, [], [])
+    texts, names = ([text.encode() for text in part] for part in (headers.values(), headers))
+    status, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(headers), texts, names)
     _expect_success(nvrtc, status, "nvrtcCreateProgram")
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(arguments), [argument.encode() for argument in arguments])
@@ -222,7 +226,14 @@ def _text(nvrtc: Any, program: Any, what: str) -> str:
 def _key(source: str, name: str, arguments: Sequence[str], version: tuple[int, int], closure: IncludeClosure) -> str:
     """Everything that the output depends on; the absolute name is part of it through ``.file``."""
     parts: list[str | bytes] = [__version__, f"{version[0]}.{version[1]}", str(Path(name).absolute()), source]
-    parts += ["arguments", *arguments, "missing", *sorted(closure.missing), "files"]
+    parts += [
+        "arguments",
+        *arguments,
+        "missing",
+        *sorted(closure.missing),
+        *stand_ins(closure.missing).values(),
+        "files",
+    ]
     for path in sorted(closure.files):
         parts += [str(path), closure.files[path]]
     return digest(parts)

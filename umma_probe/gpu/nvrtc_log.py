@@ -20,7 +20,11 @@ _ASSEMBLER = re.compile(r"^ptxas [^\n]*?, line (?P<line>\d+); error\s*: (?P<text
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]+)"', re.MULTILINE)
 _WRONG_TARGET = re.compile(r"not supported on \.target|requires? \.target")
-_BUILT_IN = ('"cuda_runtime.h"', '"cuda_runtime_api.h"', '"device_launch_parameters.h"')
+_HOST_CODE = re.compile(r'identifier "(?:cuda|cu)[A-Z]|"std" has no member "(?:vector|cout|string|unique_ptr)')
+_WITHOUT_HOST = (
+    "NVRTC compiles device code alone: put host code between #ifndef __CUDACC_RTC__ and #endif, "
+    "or give the PTX of nvcc -ptx -lineinfo -arch=sm_100a as source"
+)
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,9 @@ def _hint(text: str, arch: str) -> str:
             return f"tcgen05 and wgmma exist on architecture-specific targets only: use {arch}a"
         return "this architecture lacks the instruction; tcgen05 needs sm_100a, sm_103a, sm_107a or sm_110a"
     if "open source file" in text:
-        if any(name in text for name in _BUILT_IN):
-            return (
-                "NVRTC has the device runtime built in: guard the include with #ifndef __CUDACC_RTC__, "
-                "or add the CUDA toolkit's include directory to include_dirs"
-            )
-        return "add the header's directory to include_dirs"
+        return "add the header's directory (the CUDA toolkit's, for its own) to include_dirs; " + _WITHOUT_HOST
+    if _HOST_CODE.search(text):
+        return _WITHOUT_HOST
     return ""
 
 

@@ -114,10 +114,16 @@ def test_options() -> None:
         compile_source(source, "k.cu", arch="sm_100a", kind="ptx", options=["-arch=sm_90a"])
 
 
-def test_a_built_in_header_is_explained() -> None:
+@pytest.mark.parametrize(("source", "words"), [
+    ("#include <mine.h>\n", "include_dirs"),
+    ("#include <vector>\n", "__CUDACC_RTC__"),
+    ("#include <cuda_runtime.h>\nint main() { void* p; cudaMalloc(&p, 4); }\n", "__CUDACC_RTC__"),
+])  # fmt: skip
+def test_host_code_and_its_headers_are_explained(source: str, words: str) -> None:
     with pytest.raises(CompileError) as caught:
-        compile_source("#include <cuda_runtime.h>\n", "k.cu", arch="sm_100a", kind="ptx")
-    assert "__CUDACC_RTC__" in caught.value.hint
+        compile_source(source, "k.cu", arch="sm_100a", kind="ptx")
+    assert words in caught.value.hint
+    assert "nvcc -ptx" in caught.value.hint
 
 
 def test_missing_bindings(monkeypatch: pytest.MonkeyPatch) -> None:
