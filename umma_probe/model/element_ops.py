@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from umma_probe.errors import NotModelled
+from umma_probe.errors import PtxSyntaxError
+from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Combine: TypeAlias = "Callable[[Any, Any], Any]"
 """(old, operand) -> new, element-wise over arrays of the type's own words."""
+
+ATOM = documented("Parallel Synchronization and Communication Instructions: atom", "which types have which operations")
 
 INTEGER_OPS: dict[str, Combine] = {
     "add": np.add,
@@ -54,10 +57,10 @@ ALLOWED: dict[str, str] = {
 
 
 def check_allowed(text: str, op: str, type_: PtxType) -> None:
-    """:raises NotModelled: the type does not have the operation."""
+    """:raises PtxSyntaxError: the type does not have the operation."""
     allowed = ALLOWED.get(type_.name, "").split()
     if op not in allowed:
-        raise NotModelled(f"{text}: .{type_} has {', '.join(allowed) or 'no atomic operation'}")
+        raise PtxSyntaxError(f"{text}: .{type_} has {', '.join(allowed) or 'no atomic operation'}", ref=str(ATOM))
 
 
 def combiner(op: str, type_: PtxType) -> tuple[Combine, Any]:

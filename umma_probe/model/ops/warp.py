@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.errors import NotModelled
+from umma_probe.errors import PtxSyntaxError
 from umma_probe.model.decode import operation, sync_operation
 from umma_probe.model.values import TYPES
 from umma_probe.model.warp_sync import Collective
@@ -190,17 +190,16 @@ _REDUCTIONS: dict[str, Any] = {
     "or": np.bitwise_or.reduce,
     "xor": np.bitwise_xor.reduce,
 }
+REDUX = documented(f"{FAMILY}: redux.sync")
 _REDUX_OPS = {"u32": ("add", "min", "max"), "s32": ("add", "min", "max"), "b32": ("and", "or", "xor")}
 
 
-@sync_operation(
-    "redux.sync.{op}.{type}", refs=(documented(f"{FAMILY}: redux.sync"),), op=_REDUCTIONS, type="u32 s32 b32"
-)
+@sync_operation("redux.sync.{op}.{type}", refs=(REDUX,), op=_REDUCTIONS, type="u32 s32 b32")
 def redux_sync(ops: Operands, op: Callable[[Array], Any], type: PtxType) -> Executor:
     """``redux.sync.op.type d, a, membermask``."""
     ops.expect_count(3)
     if not any(_REDUCTIONS[name] is op for name in _REDUX_OPS[type.name]):
-        raise NotModelled(f"{ops.instruction.text}: .{type} has {', '.join(_REDUX_OPS[type.name])}")
+        raise PtxSyntaxError(f"{ops.instruction.text}: .{type} has {', '.join(_REDUX_OPS[type.name])}", ref=str(REDUX))
 
     def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
         return (np.full(len(lanes), op(rows[0]), rows[0].dtype),)
@@ -208,7 +207,7 @@ def redux_sync(ops: Operands, op: Callable[[Array], Any], type: PtxType) -> Exec
     return _collective(ops, 2, [ops.src(1, type)], [ops.dst(0, type)], compute)
 
 
-@sync_operation("redux.sync.{op}.{abs?}.{NaN?}.f32", refs=(documented(f"{FAMILY}: redux.sync"),), op=("min", "max"))
+@sync_operation("redux.sync.{op}.{abs?}.{NaN?}.f32", refs=(REDUX,), op=("min", "max"))
 def redux_f32(ops: Operands, op: str, abs: bool, NaN: bool) -> Executor:
     """``redux.sync.{min,max}{.abs}{.NaN}.f32 d, a, membermask``."""
     ops.expect_count(3)

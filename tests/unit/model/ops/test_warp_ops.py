@@ -8,7 +8,7 @@ from harness import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from umma_probe.errors import Deadlock, NotModelled, UndefinedBehavior
+from umma_probe.errors import Deadlock, NotModelled, PtxSyntaxError, UndefinedBehavior
 
 LANES = np.arange(32, dtype=np.uint32)
 REGISTERS = ".reg .pred %p; .reg .b32 %x;"
@@ -195,5 +195,5 @@ def test_a_thread_outside_its_mask():
 def test_forms_without_sync_are_refused():
     with pytest.raises(NotModelled):
         run("shfl.idx.b32 %d, %v, 0, 31;", {"v": LANES}, {"d": "b32"})
-    with pytest.raises(NotModelled, match="and, or, xor"):
+    with pytest.raises(PtxSyntaxError, match="and, or, xor"):
         run("redux.sync.add.b32 %d, %v, -1;", {"v": LANES}, {"d": "b32"})
