@@ -248,8 +248,10 @@ class TensorOrder:
     def _remark(self, access: Access, other: Access, columns: tuple[int, int], fenced_there: bool) -> None:
         launch = self._launch
         place = launch.program.where(other.pc)
+        first, last = columns
+        span = f"column {first}" if first == last else f"columns {first}-{last}"
         what = (f"tcgen05.{access.kind} follows tcgen05.{other.kind} of {launch.thread_name(other.thread)} "
-                f"(line {place.line}) in columns {columns[0]}-{columns[1]}")  # fmt: skip
+                f"(line {place.line}) in {span}")  # fmt: skip
         if not self._has_fence:
             self._on = False
             launch.review(
