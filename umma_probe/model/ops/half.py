@@ -2,7 +2,7 @@
 
 Rules enforced here: each result is rounded once, to nearest even; NaN is 0x7fff; ``.ftz`` (f16) flushes subnormal
 inputs and results to zeros of their sign; ``.sat`` clamps to [0, 1]; ``.relu`` gives +0 for negative results and
-keeps NaN.
+keeps NaN; ``.oob`` gives +0 where a factor is the NaN that TMA fills with, of either sign.
 
 Values are computed as float64, where a product of two is exact, and a sum to odd can be rounded once more.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from umma_probe.model.decode import alu
 from umma_probe.model.rounding import bf16_words, f16_words, f32_to_odd, rectify, saturate, sum_to_odd
-from umma_probe.spec.sources import documented
+from umma_probe.spec.sources import Evidence, Ref, documented
 
 if TYPE_CHECKING:
     from umma_probe.model.values import Array, PtxType
@@ -28,10 +28,12 @@ HALF = tuple(
     documented(f"Half Precision Floating Point Instructions: {name}")
     for name in ("add", "sub", "mul", "fma", "neg", "abs")
 )
+OOB = Ref("silicon-h200", "fma_oob.json", Evidence.MEASURED, "a or b is 0x7ff7 or 0xfff7, whatever c is: +0")
 F16 = "f16 f16x2"
 BF16 = "bf16 bf16x2"
 F16_TINY = 2.0**-14
 """The smallest normal f16."""
+_MAGNITUDE, _OOB_NAN = np.uint16(0x7FFF), np.uint16(0x7FF7)
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,15 @@ def fma_relu_f16(ftz: bool, type: PtxType) -> Function:
 def fma_relu_bf16(type: PtxType) -> Function:
     """a * b + c, negative results to 0."""
     return lanewise(type, _fma, finish=rectify)
+
+
+@alu("fma.rn.oob.{relu?}.{type}", operands="type type type type", type=f"{F16} {BF16}", refs=(*HALF, OOB))
+def fma_oob(relu: bool, type: PtxType) -> Function:
+    """a * b + c, but +0 where a or b is the NaN that TMA fills with."""
+    form, plain = HalfFormat(type), lanewise(type, _fma, finish=rectify if relu else None)
+
+    def apply(a: Array, b: Array, c: Array) -> Array:
+        outside = (form.lanes(a) & _MAGNITUDE == _OOB_NAN) | (form.lanes(b) & _MAGNITUDE == _OOB_NAN)
+        return form.register(np.where(outside, np.uint16(0), form.lanes(plain(a, b, c))))
+
+    return apply
