@@ -10,6 +10,7 @@ from umma_probe.gpu.stand_ins import STAND_INS
 KERNEL = """
 template <class T> __global__ void k(T* y, uint32_t n, std::uint64_t m, const __grid_constant__ CUtensorMap map) {
   static_assert(std::is_same_v<T, float> && sizeof map == 128 && alignof(CUtensorMap) == 64);
+  cudaGridDependencySynchronize();
   const int i = threadIdx.x;
   assert(i < 64);
   auto [p, q] = std::make_tuple(i, 2.f);
@@ -28,7 +29,9 @@ def _ptx(source: str, include_dirs: tuple[Path, ...] = ()) -> str:
 def test_a_file_written_for_nvcc() -> None:
     """All of them at once: each opens the same namespace."""
     headers = ["cuda_bf16.h", *STAND_INS]
-    assert ".entry _Z1kIfE" in _ptx("".join(f"#include <{name}>\n" for name in headers) + KERNEL)
+    ptx = _ptx("".join(f"#include <{name}>\n" for name in headers) + KERNEL)
+    assert ".entry _Z1kIfE" in ptx
+    assert "griddepcontrol.wait;" in ptx
 
 
 def test_the_users_own_header_comes_first(tmp_path: Path) -> None:
