@@ -152,7 +152,7 @@ def test_stream_k_with_flags_in_global_memory(tmp_path: Path) -> None:
     count, k, share = 5, 96, 64
     a, b = small_integers(5, (count, k)), small_integers(6, (k,))
     grid = -(-count * k // share)
-    case = _case(tmp_path, "stream_k", grid, 32)
+    case = _case(tmp_path, "dot_products_by_runs", grid, 32)
     case.buffer("out", "f32", (count,))
     case.buffer("a", "f32", a)
     case.buffer("b", "f32", b)
