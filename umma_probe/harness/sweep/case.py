@@ -1,7 +1,7 @@
 """One case of a sweep, and what its outcome depends on.
 
 A case's identity is a digest over everything that its outcome depends on: the probe, its parameters, policy, seed and
-time limit, the probe's sources, the target, and the tool itself with its own sources. A stored result is used again
+time limit, the sources of the probes, the target, and the tool itself with its own sources. A stored result is used again
 only under the same identity, so that an edit anywhere makes the case run again.
 """
 
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import umma_probe
 from umma_probe.assets import asset_dir
-from umma_probe.harness.manifest import load_probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +49,7 @@ class CaseSpec:
             "arch": self.arch,
             "force": self.force,
             "timeout_s": self.timeout_s,
-            "source": probe_digest(self.probe),
+            "source": probes_digest(),
             "target": target,
             "tool": tool_digest(),
         }
@@ -79,12 +78,10 @@ class SweepCase:
     answers: tuple[Answer, ...] = field(default=())
 
 
-@lru_cache(maxsize=64)
-def probe_digest(probe: str) -> str:
-    """Of the probe's kernel and of all headers beside it."""
-    contract = load_probe(probe)
-    folder = asset_dir("probes")
-    return _digest_of([folder / contract.source, *folder.glob("*.cuh")])
+@lru_cache(maxsize=1)
+def probes_digest() -> str:
+    """Of all kernels, headers and contracts: a suite may run another probe's kernel beside its own."""
+    return _digest_of(path for path in asset_dir("probes").iterdir() if path.suffix in (".cu", ".cuh", ".yaml"))
 
 
 @lru_cache(maxsize=1)
