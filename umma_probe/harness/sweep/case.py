@@ -1,8 +1,8 @@
 """One case of a sweep, and what its outcome depends on.
 
 A case's identity is a digest over everything that its outcome depends on: the probe, its parameters, policy, seed and
-time limit, the sources of the probes, the target, and the tool itself with its own sources. A stored result is used again
-only under the same identity, so that an edit anywhere makes the case run again.
+time limit, the sources of the probes, the target, and the tool itself with its own sources. A stored result is used
+again only under the same identity, so that an edit anywhere makes the case run again.
 """
 
 from __future__ import annotations
