@@ -25,21 +25,27 @@ def _tensor_map(number: int, made: dict[str, Any]) -> dict[str, Any]:
     return {"name": f"map{number}", **made, "buffer": f"b{made['buffer']}", **words}
 
 
+def _pointers(recorded: list[list[int]]) -> list[dict[str, Any]]:
+    return [{"at": at, "buffer": f"b{buffer}", "offset": offset} for at, buffer, offset in recorded]
+
+
+def _buffer(number: int, recorded: dict[str, Any]) -> dict[str, Any]:
+    return {"name": f"b{number}", "dtype": "u8", "shape": [recorded["size"]], "init": {"file": f"in_{number}.bin"},
+            "pointers": _pointers(recorded["pointers"])}  # fmt: skip
+
+
 def _argument(recorded: dict[str, Any]) -> dict[str, Any]:
-    pointers = [{"at": at, "buffer": f"b{buffer}", "offset": offset} for at, buffer, offset in recorded["pointers"]]
     maps = [{"at": at, "tensor_map": f"map{number}"} for at, number in recorded["maps"]]
-    return {"bytes": recorded["bytes"], "pointers": pointers, "tensor_maps": maps}
+    return {"bytes": recorded["bytes"], "pointers": _pointers(recorded["pointers"]), "tensor_maps": maps}
 
 
 def write_case(folder: Path, ptx: str) -> Path:
     """The launch case of a recorded launch."""
     launch = json.loads((folder / "launch.json").read_text())
-    buffers = [{"name": f"b{number}", "dtype": "u8", "shape": [size], "init": {"file": f"in_{number}.bin"}}
-               for number, size in enumerate(launch["buffers"])]  # fmt: skip
     document = {
         "name": folder.name, "source": ptx, "arch": "sm_100a",
         **{key: launch[key] for key in ("entry", "grid", "block", "cluster", "dynamic_smem")},
-        "buffers": buffers,
+        "buffers": [_buffer(number, recorded) for number, recorded in enumerate(launch["buffers"])],
         "tensor_maps": [_tensor_map(number, made) for number, made in enumerate(launch["maps"])],
         "args": [_argument(recorded) for recorded in launch["args"]],
     }  # fmt: skip

@@ -1,11 +1,12 @@
 // Stands in for the CUDA runtime and driver of a host program, which is linked with it in their place.
 //
-// Device memory is host memory. Launches are skipped, but the first one of the kernel RECORD_KERNEL is written to
-// RECORD_DIR: launch.json (geometry, argument bytes, pointers and tensor maps found in them) and in_N.bin, the buffers.
-// Then RECORD_RUN is run; it must leave RECORD_DIR/result/bN.bin, which become the buffers' contents, and the host
-// program goes on to check them as if a GPU had done the work.
+// Device memory is host memory. A launch of a kernel that RECORD_KERNELS names (a file; a line each: the name, and the
+// bytes of its parameters with commas between) is written to RECORD_DIR: launch.json (geometry, argument bytes,
+// pointers and tensor maps found in arguments and buffers) and in_N.bin, the buffers. Then RECORD_RUN is run; it must
+// leave RECORD_DIR/result/bN.bin, which become the buffers' contents, and the host program goes on as if a GPU had done
+// the work. Other launches are skipped.
 //
-// A tensor map is a mark with its number; what it was made of is in launch.json. RECORD_SIZES: bytes of each parameter.
+// A tensor map is a mark with its number; what it was made of is in launch.json.
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
@@ -55,9 +57,55 @@ static void note_map(CUtensorMap* map, const std::string& json) {
   maps.push_back(json);
 }
 
+// "[at, buffer, offset]" of every word in the bytes that is an address of device memory; maps are left out.
+static std::string pointers_in(const char* data, size_t size) {
+  std::ostringstream found;
+  for (size_t at = 0; at + 8 <= size; at += 8) {
+    size_t offset;
+    void* p;
+    memcpy(&p, data + at, 8);
+    int which = owner(p, &offset);
+    if (which < 0) continue;
+    found << (found.tellp() ? ", " : "[") << "[" << at << ", " << which << ", " << offset << "]";
+  }
+  return found.tellp() ? found.str() + "]" : "[]";
+}
+
+static std::string maps_in(const char* data, size_t size) {
+  std::ostringstream found;
+  for (size_t at = 0; at + 128 <= size; at += 8) {
+    if (memcmp(data + at, MAGIC, 16) != 0) continue;
+    found << (found.tellp() ? ", " : "[") << "[" << at << ", " << *(const unsigned*)(data + at + 16) << "]";
+  }
+  return found.tellp() ? found.str() + "]" : "[]";
+}
+
+// The parameter sizes of a kernel; empty if it is not to be run.
+static std::string sizes_of(const char* name) {
+  std::ifstream kernels(getenv("RECORD_KERNELS"));
+  std::string known, sizes;
+  while (kernels >> known >> sizes)
+    if (known == name) return sizes;
+  return "";
+}
+
+// The buffer's new contents. Addresses in it stay the host's: the model's are others.
+static void take_result(const std::string& path, Allocation& allocation) {
+  std::string data(allocation.size, 0);
+  FILE* in = fopen(path.c_str(), "rb");
+  if (!in || fread(&data[0], 1, data.size(), in) != data.size()) _exit(4);
+  fclose(in);
+  for (size_t at = 0; at < data.size(); at += 8) {
+    size_t offset, size = data.size() - at < 8 ? data.size() - at : 8;
+    void* p = nullptr;
+    memcpy(&p, allocation.start + at, size);
+    if (size < 8 || owner(p, &offset) < 0) memcpy(allocation.start + at, &data[at], size);
+  }
+}
+
 static void record(const char* name, dim3 grid, dim3 block, dim3 cluster, size_t smem, void** args) {
   std::string folder = getenv("RECORD_DIR");
-  std::stringstream sizes(getenv("RECORD_SIZES"));
+  std::stringstream sizes(sizes_of(name));
   std::ostringstream out;
   const unsigned g[3] = {grid.x, grid.y, grid.z}, b[3] = {block.x, block.y, block.z};
   const unsigned c[3] = {cluster.x, cluster.y, cluster.z};
@@ -66,32 +114,20 @@ static void record(const char* name, dim3 grid, dim3 block, dim3 cluster, size_t
   std::string size_text;
   for (int index = 0; std::getline(sizes, size_text, ','); ++index) {
     size_t size = std::stoul(size_text);
-    const unsigned char* data = (const unsigned char*)args[index];
-    std::ostringstream hex, pointers, in_maps;
+    const char* data = (const char*)args[index];
+    std::ostringstream hex;
     for (size_t at = 0; at < size; ++at) {
       char two[3];
-      snprintf(two, sizeof two, "%02x", data[at]);
+      snprintf(two, sizeof two, "%02x", (unsigned char)data[at]);
       hex << two;
     }
-    for (size_t at = 0; at + 8 <= size; at += 8) {
-      if (at + 128 <= size && memcmp(data + at, MAGIC, 16) == 0) {
-        in_maps << (in_maps.str().empty() ? "" : ", ") << "[" << at << ", " << *(unsigned*)(data + at + 16) << "]";
-        at += 120;
-        continue;
-      }
-      size_t offset;
-      void* p;
-      memcpy(&p, data + at, 8);
-      int which = owner(p, &offset);
-      if (which < 0) continue;
-      pointers << (pointers.str().empty() ? "" : ", ") << "[" << at << ", " << which << ", " << offset << "]";
-    }
-    out << (index ? ",\n" : "") << "{\"bytes\": \"" << hex.str() << "\", \"pointers\": [" << pointers.str()
-        << "], \"maps\": [" << in_maps.str() << "]}";
+    out << (index ? ",\n" : "") << "{\"bytes\": \"" << hex.str() << "\", \"pointers\": " << pointers_in(data, size)
+        << ", \"maps\": " << maps_in(data, size) << "}";
   }
   out << "],\n\"buffers\": [";
   for (size_t i = 0; i < allocations.size(); ++i) {
-    out << (i ? ", " : "") << allocations[i].size;
+    out << (i ? ",\n" : "") << "{\"size\": " << allocations[i].size << ", \"pointers\": "
+        << pointers_in(allocations[i].start, allocations[i].size) << "}";
     FILE* f = fopen((folder + "/in_" + std::to_string(i) + ".bin").c_str(), "wb");
     fwrite(allocations[i].start, 1, allocations[i].size, f);
     fclose(f);
@@ -103,21 +139,15 @@ static void record(const char* name, dim3 grid, dim3 block, dim3 cluster, size_t
   fputs(out.str().c_str(), f);
   fclose(f);
   fflush(stdout);
-  const char* run = getenv("RECORD_RUN");
-  if (!run) _exit(0);
-  if (system(run) != 0) { fprintf(stderr, "the model failed\n"); _exit(3); }
-  for (size_t i = 0; i < allocations.size(); ++i) {
-    FILE* in = fopen((folder + "/result/b" + std::to_string(i) + ".bin").c_str(), "rb");
-    if (!in || fread(allocations[i].start, 1, allocations[i].size, in) != allocations[i].size) _exit(4);
-    fclose(in);
-  }
+  if (system(getenv("RECORD_RUN")) != 0) { fprintf(stderr, "the model failed\n"); _exit(3); }
+  for (size_t i = 0; i < allocations.size(); ++i)
+    take_result(folder + "/result/b" + std::to_string(i) + ".bin", allocations[i]);
 }
 
 static void launch(const void* function, dim3 grid, dim3 block, dim3 cluster, size_t smem, void** args) {
   const std::string& name = names()[function];
-  const char* wanted = getenv("RECORD_KERNEL");
-  if (wanted && name == wanted) record(name.c_str(), grid, block, cluster, smem, args);
-  fprintf(stderr, "skipped: %s\n", name.substr(0, 150).c_str());
+  if (!sizes_of(name.c_str()).empty()) record(name.c_str(), grid, block, cluster, smem, args);
+  else fprintf(stderr, "skipped: %s\n", name.substr(0, 150).c_str());
 }
 
 extern "C" {
@@ -238,6 +268,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
     CUtensorMapFloatOOBfill fill) {
   size_t offset = 0;
   int which = owner(address, &offset);
+  if (which < 0) which = offset = 0;  // a map without an address, which the kernel replaces
   std::ostringstream j;
   j << "{\"buffer\": " << which << ", \"offset\": " << offset << ", \"dtype\": " << (int)type << ", \"rank\": " << rank
     << ", \"global_dim\": " << list(dim, rank) << ", \"global_strides\": " << list(strides, rank - 1)
@@ -253,6 +284,7 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuu
     CUtensorMapL2promotion l2, CUtensorMapFloatOOBfill fill) {
   size_t offset = 0;
   int which = owner(address, &offset);
+  if (which < 0) which = offset = 0;  // a map without an address, which the kernel replaces
   std::ostringstream j;
   j << "{\"buffer\": " << which << ", \"offset\": " << offset << ", \"dtype\": " << (int)type << ", \"rank\": " << rank
     << ", \"global_dim\": " << list(dim, rank) << ", \"global_strides\": " << list(strides, rank - 1)
