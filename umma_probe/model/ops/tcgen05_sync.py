@@ -86,7 +86,8 @@ def _generic_target(f: Frame, addresses: Array) -> Array:
     if (addresses >> 32).any():
         f.fault(DeviceError, f"tcgen05.commit: generic address {int(addresses[0]):#x} is not in shared memory", thread)
     f.launch.review("shared-address-as-generic", "tcgen05.commit says no state space and gets a shared address, which "
-                    f"is taken as such ({SHARED_AS_GENERIC}); the documented way is .shared::cluster", thread)  # fmt: skip
+                    f"is taken as such ({SHARED_AS_GENERIC}); the documented way is .shared::cluster",
+                    thread)  # fmt: skip
     return addresses
 
 
