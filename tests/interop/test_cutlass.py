@@ -65,6 +65,11 @@ EXAMPLES = {
 }  # fmt: skip
 """Source, what the names of the kernels to run contain, arguments, what the program says when the result is right."""
 
+EAGER_ONLY = {"74"}
+"""Examples that are right only where stores to Tensor Memory land at once. 74: the split that finishes a tile stores
+the sum with ``tcgen05.st`` (sm100_tile_scheduler_stream_k.hpp, tmem_fixup), and the same warps load it again for the
+epilogue with no ``tcgen05.wait::st`` between."""
+
 
 @pytest.fixture(scope="session")
 def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -106,7 +111,7 @@ def test_the_host_program_accepts_the_results(tmp_path: Path, recorder: Path, na
     entries = [entry for entry in re.findall(r"\.entry ([\w$]+)\(", text) if wanted in entry]
     kernels = tmp_path / "kernels"
     kernels.write_text("".join(f"{entry} {','.join(map(str, _parameter_sizes(text, entry)))}\n" for entry in entries))
-    for policy in ("eager", "lazy", "random:1"):
+    for policy in ("eager",) if name in EAGER_ONLY else ("eager", "lazy", "random:1"):
         run = f"'{sys.executable}' '{HERE / 'recorded_case.py'}' '{tmp_path}' '{ptx.name}' {policy}"
         output = _call(["./host", *arguments], cwd=tmp_path, env={
             **os.environ, "RECORD_DIR": str(tmp_path), "RECORD_KERNELS": str(kernels), "RECORD_RUN": run,
