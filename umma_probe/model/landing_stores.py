@@ -3,7 +3,9 @@
 A store lands when its warp's ``tcgen05.wait::st`` returns, not before: neither a later load, MMA or copy of anybody
 nor an arrival on a barrier makes it (PTX ISA, "tcgen05 Memory Consistency Model"). So when a cell is read, no store to
 it may be in flight, whichever came first; in a correct kernel none is, under any policy. CUTLASS's example 77
-publishes row maxima and sums without the wait (its pull requests 2687 and 3653 propose to add it).
+publishes row maxima and sums without the wait (its pull requests 2687 and 3653 propose to add it); its stream-K
+scheduler stores a reduced accumulator and loads it again in the same warp, which is right only if a warp's stores and
+loads keep their order: that is not documented, and the model does not assume it.
 """
 
 from __future__ import annotations
