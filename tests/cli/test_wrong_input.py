@@ -28,7 +28,7 @@ LINES = [
     ("exec list.yaml", "must be a mapping"),
     ("exec open.yaml", "no valid YAML"),
     ("exec binary.yaml", "cannot read"),
-    ("exec deep.json", "recursion depth"),
+    ("exec deep.json", "depth"),
     ("exec none.yaml", "No such file"),
     ("exec .", "directory"),
     ("exec power.json --target model", "exponent of a power of numbers must be a number up to 1024"),

@@ -41,7 +41,7 @@ def test_words_measured_on_a_b200(options: dict[str, object]) -> None:
 
 
 def test_all_vectors_are_run() -> None:
-    wanted = [suite.Form.of({**options, "negate_a": False}) for options in forms().values()]
+    wanted = [suite.Form.of({**options, "negate_a": False, "scale_input_d": 0}) for options in forms().values()]
     listed = json.loads(VECTORS.read_text())["vectors"]
     assert sum(len(suite._from_file(form, VECTORS).silicon) for form in wanted) == len(listed) == 30  # type: ignore[arg-type]
 
