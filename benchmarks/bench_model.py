@@ -28,9 +28,9 @@ from umma_probe.gpu.nvrtc import compile_source
 from umma_probe.harness.manifest import load_probe
 from umma_probe.harness.run import run_probe
 from umma_probe.harness.suite import load_suite
+from umma_probe.model.code.program_builder import ProgramBuilder
 from umma_probe.model.launch import Launch, LaunchConfig
 from umma_probe.model.machine import Machine
-from umma_probe.model.program_builder import ProgramBuilder
 from umma_probe.ptx.parser import parse
 from umma_probe.spec.idesc import encode_idesc
 from umma_probe.spec.smem_descriptor import encode_smem_desc
@@ -38,7 +38,7 @@ from umma_probe.spec.smem_descriptor import encode_smem_desc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.program import Program
+    from umma_probe.model.code.program import Program
 
 UNROLLED, FEW, MANY, REPEATS = 32, 2, 22, 5
 INSTRUCTIONS = {

@@ -16,7 +16,7 @@ import numpy as np
 from umma_probe.gpu.nvrtc import compile_source
 from umma_probe.model.launch import LaunchConfig
 from umma_probe.model.machine import Machine
-from umma_probe.model.tensor_map import encode_im2col, encode_tiled
+from umma_probe.model.tma.tensor_map import encode_im2col, encode_tiled
 
 if TYPE_CHECKING:
     from umma_probe.model.launch import Launch

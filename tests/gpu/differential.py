@@ -32,7 +32,7 @@ from harness import kernel_text  # noqa: E402 - a neighbour, found through the l
 
 import umma_probe as up  # noqa: E402
 from umma_probe.gpu.info import Driver, probe_environment  # noqa: E402
-from umma_probe.model.values import TYPES  # noqa: E402
+from umma_probe.model.numbers.values import TYPES  # noqa: E402
 from umma_probe.spec.warp_mma import WARP_MMAS, WarpMma  # noqa: E402
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from probe_runs import POLICIES, failed, passes, run
 
-from umma_probe.model.tmem import TensorMemory
+from umma_probe.model.state.tmem import TensorMemory
 
 FAULTS = ["granularity", "no-columns", "too-many", "growing", "relinquished", "free-twice", "free-inside", "free-size",
           "unallocated", "freed", "out-of-bounds", "lane-alignment", "store-lane", "mma-unallocated",

@@ -13,8 +13,8 @@ from umma_probe.backends.model import ModelDevice
 from umma_probe.harness.diagnosis.engine import causes
 from umma_probe.harness.inject import FAULTS
 from umma_probe.harness.run import run_probe
-from umma_probe.model import tensor_core
-from umma_probe.model.mma_call import MmaCall
+from umma_probe.model.mma import tensor_core
+from umma_probe.model.mma.mma_call import MmaCall
 from umma_probe.record.schema import Report
 
 

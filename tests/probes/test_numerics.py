@@ -14,7 +14,7 @@ from umma_probe.cli.commands import dot
 from umma_probe.errors import ConfigError
 from umma_probe.harness.manifest import load_probe
 from umma_probe.harness.suites import numerics as suite
-from umma_probe.model import tensor_core
+from umma_probe.model.mma import tensor_core
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "b200_words.json"
 

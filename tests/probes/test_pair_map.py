@@ -8,7 +8,7 @@ from probe_runs import POLICIES, edited_kernel, failed, passes, run
 from umma_probe.errors import ConfigError
 from umma_probe.harness.suites import pair_map as suite
 from umma_probe.layouts.tmem_accumulator import AccumulatorLayout, layout_map
-from umma_probe.model import operand_fetch
+from umma_probe.model.mma import operand_fetch
 
 
 @pytest.mark.parametrize("policy", POLICIES)

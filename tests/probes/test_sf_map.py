@@ -7,7 +7,7 @@ from probe_runs import POLICIES, failed, passes, run
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness.suites import sf_map as suite
-from umma_probe.model import scale_fetch
+from umma_probe.model.mma import scale_fetch
 from umma_probe.record.schema import Report
 
 CASES = [

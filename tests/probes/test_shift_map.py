@@ -9,7 +9,7 @@ from probe_runs import POLICIES, edited_kernel, failed, passes, run
 from umma_probe.assets import asset_dir
 from umma_probe.errors import ConfigError
 from umma_probe.harness.suites import shift_map as suite
-from umma_probe.model import operand_fetch, tensor_core
+from umma_probe.model.mma import operand_fetch, tensor_core
 from umma_probe.record.schema import Report
 
 NEXT = "row i takes row i + 1, the last stays"

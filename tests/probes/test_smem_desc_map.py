@@ -9,7 +9,7 @@ import pytest
 from probe_runs import POLICIES, failed, passes, run
 
 from umma_probe.harness.suites import smem_desc_map as suite
-from umma_probe.model import operand_fetch
+from umma_probe.model.mma import operand_fetch
 from umma_probe.spec.descriptors import SmemDescriptor, decode_smem_desc
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "vectors" / "smem_desc_maps.json").read_text())["cases"]

@@ -8,7 +8,7 @@ from probe_runs import POLICIES, failed, passes, run
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness.suites import sparse_map as suite
-from umma_probe.model import sparse_fetch, tensor_core
+from umma_probe.model.mma import sparse_fetch, tensor_core
 
 
 @pytest.mark.parametrize("kind", ["f16", "tf32", "f8f6f4", "i8"])

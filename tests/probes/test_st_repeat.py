@@ -9,7 +9,7 @@ from probe_runs import POLICIES, edited_kernel, failed, passes, run
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness.suites import st_repeat as suite
-from umma_probe.model.tmem import TensorMemory
+from umma_probe.model.state.tmem import TensorMemory
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -5,7 +5,7 @@ from probe_runs import POLICIES, failed, passes, run
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness.suites import ws_mask as suite
-from umma_probe.model import mma_issue, zero_column_mask
+from umma_probe.model.mma import mma_issue, zero_column_mask
 
 
 def zeroed(report: object) -> str:

@@ -20,6 +20,8 @@ LAYERS: dict[str, int] = {
 }  # fmt: skip
 BASE = {"errors", "bits", "registry", "assets", "launch_values"}
 FILES = sorted(PACKAGE.rglob("*.py"))
+ROOMS = ("numbers", "sanitizer", "asynchrony", "code", "threads", "state", "arith", "mma", "tma", "ops")
+"""Of the model, lowest first: what runs may name a lower room or its own; types may come from anywhere."""
 
 
 def _home(path: Path) -> str:
@@ -73,6 +75,28 @@ def test_the_model_and_the_documents_are_two_witnesses() -> None:
         for name in _imports(path):
             if name.startswith("umma_probe.layouts."):
                 assert name.split(".")[2] not in judged, f"{path.name} imports {name}"
+
+
+def test_the_rooms_of_the_model_rest_on_each_other_in_one_direction() -> None:
+    model = PACKAGE / "model"
+    for path in (p for p in model.rglob("*.py") if p.parent != model):
+        home = ROOMS.index(path.relative_to(model).parts[0])
+        for name in _imports_at_run_time(path):
+            if name.startswith("umma_probe.model."):
+                target = name.split(".")[2]
+                assert target in ROOMS[: home + 1], f"{path.relative_to(model)} imports {name}"
+
+
+def _imports_at_run_time(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    guarded = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    return [node.module for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module and node not in guarded]  # fmt: skip
 
 
 def test_no_function_is_longer_than_a_hundred_lines() -> None:

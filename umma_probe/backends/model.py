@@ -23,11 +23,11 @@ from umma_probe.backends.base import (
 )
 from umma_probe.errors import ConfigError, DeviceTimeout
 from umma_probe.launch_values import argument_bytes, dims
-from umma_probe.model.async_engine import Policy
+from umma_probe.model.asynchrony.async_engine import Policy
 from umma_probe.model.launch import LaunchConfig
 from umma_probe.model.machine import LoadedModule, Machine
-from umma_probe.model.spin_watch import CHECK_EVERY
-from umma_probe.model.tensor_map import TensorMap, encode_tensor_map
+from umma_probe.model.threads.spin_watch import CHECK_EVERY
+from umma_probe.model.tma.tensor_map import TensorMap, encode_tensor_map
 from umma_probe.spec.tensor_map import fields_from_words
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from umma_probe.launch_values import Dims
     from umma_probe.model.launch import Finding, Launch
-    from umma_probe.model.memory import Allocation
+    from umma_probe.model.state.memory import Allocation
     from umma_probe.model.trace import Trace
 
 

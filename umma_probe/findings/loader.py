@@ -12,7 +12,7 @@ from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.findings.schema import Answer, Assembly, Bearing, Finding, Status, Verification
 from umma_probe.harness.located import Section, load_located
 from umma_probe.harness.manifest import load_probe, probe_names
-from umma_probe.model.async_engine import Policy
+from umma_probe.model.asynchrony.async_engine import Policy
 from umma_probe.record.expectations import expectation
 from umma_probe.registry import Registry
 from umma_probe.spec.machine import ARCHS

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from umma_probe.assets import asset_dir
 from umma_probe.errors import NotModelled
 from umma_probe.model import ops
-from umma_probe.model.decode import OPERATIONS, Operation, find_operation
+from umma_probe.model.code.decode import OPERATIONS, Operation, find_operation
+from umma_probe.model.code.program_builder import BRANCHES, Refusal
 from umma_probe.model.machine import Machine
-from umma_probe.model.program_builder import BRANCHES, Refusal
 from umma_probe.ptx import nodes
 from umma_probe.ptx.parser import parse
 from umma_probe.spec.sources import Evidence

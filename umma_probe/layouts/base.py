@@ -1,7 +1,7 @@
 """The registry of layouts: each layout module adds its rows, with the documents they come from.
 
 ``layouts/`` holds what the *documents* say, element to place: closed formulas over NumPy index arrays.
-The machine's own data path (place to element) is a separate derivation in ``model/datapath.py``; the two are
+The machine's own data path (place to element) is a separate derivation in ``model/mma/datapath.py``; the two are
 compared by probes and tests, as two witnesses, so neither may import the other.
 """
 

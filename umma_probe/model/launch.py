@@ -13,32 +13,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import ConfigError, DeviceError, UmmaProbeError
-from umma_probe.model.async_engine import AsyncEngine, Policy
-from umma_probe.model.barriers import ClusterBarriers, NamedBarriers
-from umma_probe.model.init_fences import InitFences
-from umma_probe.model.mbarrier import MBarriers
-from umma_probe.model.memory import MemorySystem, SharedMemory
-from umma_probe.model.register_file import RegisterFile
-from umma_probe.model.scheduler import Scheduler
-from umma_probe.model.special_registers import CtaPlace
-from umma_probe.model.strands import Strand
-from umma_probe.model.tcgen05_rules import check_target
-from umma_probe.model.tensor_order import TensorOrder
-from umma_probe.model.tensormap_proxy import TensorMapProxy
-from umma_probe.model.tmem import TensorMemory, TmemImage
-from umma_probe.model.transfer_groups import TransferGroups
-from umma_probe.model.variables import SHARED_BASE
-from umma_probe.model.warp_sync import WarpSync
-from umma_probe.model.warpgroup import WarpGroups
+from umma_probe.model.asynchrony.async_engine import AsyncEngine, Policy
+from umma_probe.model.asynchrony.transfer_groups import TransferGroups
+from umma_probe.model.code.special_registers import CtaPlace
+from umma_probe.model.code.tcgen05_rules import check_target
+from umma_probe.model.code.variables import SHARED_BASE
+from umma_probe.model.mma.warpgroup import WarpGroups
+from umma_probe.model.sanitizer.init_fences import InitFences
+from umma_probe.model.sanitizer.tensor_order import TensorOrder
+from umma_probe.model.state.mbarrier import MBarriers
+from umma_probe.model.state.memory import MemorySystem, SharedMemory
+from umma_probe.model.state.register_file import RegisterFile
+from umma_probe.model.state.tmem import TensorMemory, TmemImage
+from umma_probe.model.threads.barriers import ClusterBarriers, NamedBarriers
+from umma_probe.model.threads.scheduler import Scheduler
+from umma_probe.model.threads.strands import Strand
+from umma_probe.model.threads.warp_sync import WarpSync
+from umma_probe.model.tma.tensormap_proxy import TensorMapProxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from umma_probe.model.async_engine import AsyncOp
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.memory import GlobalMemory
-    from umma_probe.model.program import ParameterCopy, Program
-    from umma_probe.model.special_registers import Dim3
+    from umma_probe.model.asynchrony.async_engine import AsyncOp
+    from umma_probe.model.code.program import ParameterCopy, Program
+    from umma_probe.model.code.special_registers import Dim3
+    from umma_probe.model.state.memory import GlobalMemory
+    from umma_probe.model.threads.frame import Frame
     from umma_probe.spec.machine import Arch
 
 MAX_RESIDENT_THREADS = 1 << 17

@@ -11,14 +11,14 @@ import numpy as np
 
 from umma_probe.errors import ConfigError, NotModelled, Where, unknown_name
 from umma_probe.model import ops
-from umma_probe.model.async_engine import Policy
-from umma_probe.model.calls import function_variables
+from umma_probe.model.asynchrony.async_engine import Policy
+from umma_probe.model.code.calls import function_variables
+from umma_probe.model.code.program_builder import ProgramBuilder
+from umma_probe.model.code.variables import Variable, size_and_alignment
 from umma_probe.model.launch import Launch, LaunchConfig
-from umma_probe.model.memory import GlobalMemory
+from umma_probe.model.numbers.values import ptx_type
 from umma_probe.model.parallel import run_launch
-from umma_probe.model.program_builder import ProgramBuilder
-from umma_probe.model.values import ptx_type
-from umma_probe.model.variables import Variable, size_and_alignment
+from umma_probe.model.state.memory import GlobalMemory
 from umma_probe.ptx import nodes
 from umma_probe.ptx.parser import parse
 from umma_probe.spec.machine import arch as arch_row
@@ -26,10 +26,10 @@ from umma_probe.spec.machine import arch as arch_row
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from umma_probe.model.program import Program
-    from umma_probe.model.program_builder import Refusal
+    from umma_probe.model.code.program import Program
+    from umma_probe.model.code.program_builder import Refusal
+    from umma_probe.model.numbers.values import Array
     from umma_probe.model.trace import Trace
-    from umma_probe.model.values import Array
 
 ops.load_all()
 

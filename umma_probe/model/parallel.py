@@ -27,20 +27,20 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from umma_probe.errors import UmmaProbeError
+from umma_probe.model.code.operands import SpecialSlot
+from umma_probe.model.code.special_registers import CLOCKS
 from umma_probe.model.launch import Launch
-from umma_probe.model.memory import GLOBAL_BASE, WatchedBytes
-from umma_probe.model.operands import SpecialSlot
-from umma_probe.model.special_registers import CLOCKS
-from umma_probe.model.tmem import POISON, TmemImage
+from umma_probe.model.state.memory import GLOBAL_BASE, WatchedBytes
+from umma_probe.model.state.tmem import POISON, TmemImage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkProcess
 
-    from umma_probe.model.memory import GlobalMemory
-    from umma_probe.model.program import Program
-    from umma_probe.model.values import Array
+    from umma_probe.model.code.program import Program
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.state.memory import GlobalMemory
     from umma_probe.ptx.nodes import Instruction
 
 _SHOWS_ORDER = ("atom.", "red.", "cp.reduce.", "multimem.", "discard.", "tensormap.")

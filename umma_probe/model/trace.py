@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from umma_probe.model.async_engine import AsyncOp
+    from umma_probe.model.asynchrony.async_engine import AsyncOp
     from umma_probe.model.launch import Launch
 
 COLUMNS = ("issued", "effect", "cta", "warp", "operation", "line", "instruction")

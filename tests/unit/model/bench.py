@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from umma_probe.model.async_engine import Policy
+from umma_probe.model.asynchrony.async_engine import Policy
+from umma_probe.model.code.program_builder import ProgramBuilder
 from umma_probe.model.launch import Launch, LaunchConfig
 from umma_probe.model.machine import Machine
-from umma_probe.model.mma_call import MmaCall, MmaForm, checked_idesc
-from umma_probe.model.program_builder import ProgramBuilder
+from umma_probe.model.mma.mma_call import MmaCall, MmaForm, checked_idesc
 from umma_probe.spec.idesc import encode_idesc
 from umma_probe.spec.smem_descriptor import encode_smem_desc
 
 if TYPE_CHECKING:
-    from umma_probe.model.program import Program
+    from umma_probe.model.code.program import Program
 
 Array = Any
 TEXT = ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from umma_probe.errors import ConfigError
-from umma_probe.model.async_engine import AsyncEngine, AsyncOp, Policy
+from umma_probe.model.asynchrony.async_engine import AsyncEngine, AsyncOp, Policy
 
 
 def engine_of(policy: str) -> tuple[AsyncEngine, list[str]]:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import ptx, run_cu, run_ptx
 
-from umma_probe.model.control_flow import immediate_post_dominators
+from umma_probe.model.code.control_flow import immediate_post_dominators
 
 POLICIES = ["eager", "random:1", "random:2"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from umma_probe.errors import IllegalProgram
-from umma_probe.model.datapath import access_box, lane_feed
+from umma_probe.model.mma.datapath import access_box, lane_feed
 from umma_probe.model.ops.tcgen05_cp import SHAPES, source_rows
 
 VECTORS = Path(__file__).parents[2] / "vectors"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from umma_probe.errors import Deadlock
-from umma_probe.model import scheduler
 from umma_probe.model.launch import LaunchConfig
 from umma_probe.model.machine import Machine
+from umma_probe.model.threads import scheduler
 
 HEAD = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n"
 

@@ -15,8 +15,8 @@ import pytest
 from bench import bench, get_d, mma_call, put_bytes, put_d, row_bytes, small, words_of
 
 from umma_probe.errors import DeviceError, UndefinedBehavior
-from umma_probe.model.mma_call import MmaForm, checked_idesc
-from umma_probe.model.tensor_core import execute
+from umma_probe.model.mma.mma_call import MmaForm, checked_idesc
+from umma_probe.model.mma.tensor_core import execute
 from umma_probe.spec.idesc import encode_idesc
 
 Array = Any

@@ -7,7 +7,7 @@ import pytest
 from kernels import ptx, run_cu, run_ptx
 
 from umma_probe.errors import ConfigError, DeviceError
-from umma_probe.model.memory import Bytes, GlobalMemory
+from umma_probe.model.state.memory import Bytes, GlobalMemory
 
 CLUSTER_BARRIER = "barrier.cluster.arrive; barrier.cluster.wait;"
 

@@ -12,8 +12,8 @@ import pytest
 from bench import bench, get_d, lanes_of, mma_call, put_a, put_cells, put_d, small, stage, words_of
 
 from umma_probe.errors import DeviceError, UndefinedBehavior
-from umma_probe.model.mma_call import MmaForm, checked_idesc
-from umma_probe.model.tensor_core import execute
+from umma_probe.model.mma.mma_call import MmaForm, checked_idesc
+from umma_probe.model.mma.tensor_core import execute
 from umma_probe.spec.idesc import encode_idesc
 
 Array = Any

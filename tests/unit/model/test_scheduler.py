@@ -8,7 +8,7 @@ from kernels import ptx, run_cu, run_ptx
 
 from umma_probe.errors import ConfigError, Deadlock, DeviceError, NotModelled, PtxSyntaxError, UndefinedBehavior
 from umma_probe.model import launch as launch_module
-from umma_probe.model import scheduler as scheduler_module
+from umma_probe.model.threads import scheduler as scheduler_module
 
 POLICIES = ["eager", "lazy", "random:1", "random:2", "random:3"]
 

@@ -12,9 +12,9 @@ import pytest
 from bench import bench, get_d, lanes_of, mma_call, put_a, small, stage, words_of
 
 from umma_probe.errors import NotModelled, UndefinedBehavior
-from umma_probe.model.mma_call import MmaForm
-from umma_probe.model.sparse_fetch import _deinterleave
-from umma_probe.model.tensor_core import execute
+from umma_probe.model.mma.mma_call import MmaForm
+from umma_probe.model.mma.sparse_fetch import _deinterleave
+from umma_probe.model.mma.tensor_core import execute
 
 Array = Any
 VECTORS = Path(__file__).parents[2] / "vectors"

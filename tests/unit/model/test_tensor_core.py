@@ -10,8 +10,8 @@ import pytest
 from bench import SEGMENTS, bench, get_d, mma_call, put_a, put_bytes, put_d, small, stage, words_of
 
 from umma_probe.errors import DeviceError, IllegalProgram, UndefinedBehavior
-from umma_probe.model.mma_call import MmaForm, checked_idesc
-from umma_probe.model.tensor_core import execute
+from umma_probe.model.mma.mma_call import MmaForm, checked_idesc
+from umma_probe.model.mma.tensor_core import execute
 from umma_probe.spec.idesc import encode_idesc
 from umma_probe.spec.smem_descriptor import encode_smem_desc
 

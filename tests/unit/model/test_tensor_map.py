@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umma_probe.errors import ConfigError, DeviceError, NotModelled, UndefinedBehavior
-from umma_probe.model.tensor_map import (
+from umma_probe.model.tma.tensor_map import (
     decode_tensor_map,
     encode_im2col,
     encode_tensor_map,

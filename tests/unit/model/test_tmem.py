@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umma_probe.errors import DeviceError, IllegalProgram
-from umma_probe.model.tmem import POISON, TensorMemory
+from umma_probe.model.state.tmem import POISON, TensorMemory
 from umma_probe.spec.machine import arch
 
 SIZES = [32, 64, 128, 256, 512]

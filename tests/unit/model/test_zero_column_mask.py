@@ -7,9 +7,9 @@ import pytest
 from bench import bench, get_d, mma_call, stage, words_of
 
 from umma_probe.errors import DeviceError, IllegalProgram
-from umma_probe.model.mma_call import MmaForm
-from umma_probe.model.tensor_core import execute
-from umma_probe.model.zero_column_mask import decode_mask
+from umma_probe.model.mma.mma_call import MmaForm
+from umma_probe.model.mma.tensor_core import execute
+from umma_probe.model.mma.zero_column_mask import decode_mask
 
 NONE = (0, 0, 0, 0)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.model.arith.mma import mma
-from umma_probe.model.rounding import Rounding, canonical, f64_fma, f64_function
+from umma_probe.model.numbers.rounding import Rounding, canonical, f64_fma, f64_function
 from umma_probe.spec.encoding import decode_to_float64
 from umma_probe.spec.formats import FORMATS
 

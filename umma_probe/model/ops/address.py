@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.model.decode import alu, operation
-from umma_probe.model.memory import LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES
-from umma_probe.model.values import TYPES
+from umma_probe.model.code.decode import alu, operation
+from umma_probe.model.numbers.values import TYPES
+from umma_probe.model.state.memory import LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW, WINDOW_BYTES
 from umma_probe.spec.sources import Evidence, Ref, documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
 
 CONVERT = (documented("Data Movement and Conversion Instructions: cvta"),)
 IS_SPACE = (documented("Data Movement and Conversion Instructions: isspacep"),)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from umma_probe.model.arith import mufu
-from umma_probe.model.decode import alu
+from umma_probe.model.code.decode import alu
+from umma_probe.model.numbers.rounding import F32Core, canonical, f32_function, flush
 from umma_probe.model.ops.half import F16, lanewise
-from umma_probe.model.rounding import F32Core, canonical, f32_function, flush
 from umma_probe.spec.sources import Evidence, Ref, assumed, documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.numbers.values import Array, PtxType
 
 Function: TypeAlias = "Callable[..., Any]"
 

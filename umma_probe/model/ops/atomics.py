@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.model.decode import operation
-from umma_probe.model.element_ops import check_allowed, combiner
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.element_ops import check_allowed, combiner
+from umma_probe.model.numbers.values import WORD
 from umma_probe.model.ops.ld_st import CACHE_HINT, SCOPES, VECTORS, gather_words
-from umma_probe.model.values import WORD
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.element_ops import Combine
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import AddressOperand, Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
+    from umma_probe.model.numbers.element_ops import Combine
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
 
 FAMILY = "Parallel Synchronization and Communication Instructions"
 SPACES = {

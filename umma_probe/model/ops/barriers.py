@@ -10,19 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from umma_probe.errors import UndefinedBehavior
-from umma_probe.model.decode import InStep, sync_operation
-from umma_probe.model.values import TYPES
+from umma_probe.model.code.decode import InStep, sync_operation
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.strands import Strand
-    from umma_probe.model.values import Array
-    from umma_probe.model.waits import Wait
+    from umma_probe.model.asynchrony.waits import Wait
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.threads.frame import Frame
+    from umma_probe.model.threads.strands import Strand
 
 FAMILY = "Parallel Synchronization and Communication Instructions"
 BARRIER = documented(f"{FAMILY}: bar, barrier")

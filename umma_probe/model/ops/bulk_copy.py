@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import IllegalProgram, UndefinedBehavior
-from umma_probe.model.async_engine import AsyncOp
-from umma_probe.model.decode import operation
-from umma_probe.model.element_ops import combiner
-from umma_probe.model.frame import Frame
-from umma_probe.model.memory import GLOBAL_BASE
+from umma_probe.model.asynchrony.async_engine import AsyncOp
+from umma_probe.model.asynchrony.transfer_groups import Transfer
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.element_ops import combiner
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.ld_st import CACHE_HINT
 from umma_probe.model.ops.mbarrier import BarrierOperand
-from umma_probe.model.transfer_groups import Transfer
-from umma_probe.model.values import TYPES
+from umma_probe.model.state.memory import GLOBAL_BASE
+from umma_probe.model.threads.frame import Frame
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from umma_probe.model.decode import Executor
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
     from umma_probe.model.launch import Launch
-    from umma_probe.model.operands import AddressOperand, Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.numbers.values import Array, PtxType
 
 FAMILY = "Data Movement and Conversion Instructions"
 COPY = documented(f"{FAMILY}: cp.async.bulk")

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.model.decode import operation
-from umma_probe.model.operands import PRED, RegisterSlot
+from umma_probe.model.code.decode import operation
+from umma_probe.model.code.operands import PRED, RegisterSlot
 from umma_probe.model.ops.integer import high_product
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
 
 EXTENDED = tuple(
     documented(f"Extended-Precision Integer Arithmetic Instructions: {name}")

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.model.async_engine import AsyncOp
-from umma_probe.model.decode import operation
-from umma_probe.model.memory import POISON_BYTE
+from umma_probe.model.asynchrony.async_engine import AsyncOp
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.mbarrier import BarrierOperand
-from umma_probe.model.values import TYPES
+from umma_probe.model.state.memory import POISON_BYTE
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
     from umma_probe.model.launch import Launch
-    from umma_probe.model.mbarrier import MBarrier
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.state.mbarrier import MBarrier
+    from umma_probe.model.threads.frame import Frame
 
 FAMILY = "Parallel Synchronization and Communication Instructions"
 TRY = documented(f"{FAMILY}: clusterlaunchcontrol.try_cancel")

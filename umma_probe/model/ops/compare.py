@@ -1,4 +1,4 @@
-"""``setp`` and ``set``; the operators themselves are in ``model/comparison.py``.
+"""``setp`` and ``set``; the operators themselves are in ``model/numbers/comparison.py``.
 
 Rules enforced here (PTX ISA, "Comparison and Selection Instructions", "Half Precision Comparison Instructions"): with
 t the comparison and c an optional predicate, ``p|q`` are (t op c) and (not t op c). For packed types p and q are the
@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from umma_probe.errors import PtxSyntaxError
-from umma_probe.model.comparison import (
+from umma_probe.model.code.decode import operation
+from umma_probe.model.code.operands import PRED
+from umma_probe.model.numbers.comparison import (
     BIT_COMPARISONS,
     BOOLEANS,
     FLOAT_COMPARISONS,
     SIGNED_COMPARISONS,
     UNSIGNED_COMPARISONS,
 )
-from umma_probe.model.decode import operation
-from umma_probe.model.operands import PRED
+from umma_probe.model.numbers.rounding import flush
 from umma_probe.model.ops.half import HalfFormat
-from umma_probe.model.rounding import flush
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
 
 Function: TypeAlias = "Callable[..., Any]"
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from umma_probe.errors import DeviceError, IllegalProgram
-from umma_probe.model.decode import operation
-from umma_probe.model.values import TYPES
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.threads.frame import Frame
 
 MISC = "Miscellaneous Instructions"
 SYNC = "Parallel Synchronization and Communication Instructions"

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from umma_probe.errors import PtxSyntaxError
-from umma_probe.model import narrowing
-from umma_probe.model.decode import alu, operation
-from umma_probe.model.narrowing import Narrowing
-from umma_probe.model.rounding import Rounding, bf16_words, f16_words
-from umma_probe.model.values import TYPES
+from umma_probe.model.code.decode import alu, operation
+from umma_probe.model.numbers import narrowing
+from umma_probe.model.numbers.narrowing import Narrowing
+from umma_probe.model.numbers.rounding import Rounding, bf16_words, f16_words
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.spec.encoding import decode_to_float64
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
 
 Function: TypeAlias = "Callable[..., Any]"
 

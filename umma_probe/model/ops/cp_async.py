@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import IllegalProgram, UndefinedBehavior
-from umma_probe.model.async_engine import AsyncOp
-from umma_probe.model.decode import operation
-from umma_probe.model.frame import Frame
+from umma_probe.model.asynchrony.async_engine import AsyncOp
+from umma_probe.model.asynchrony.transfer_groups import Transfer
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.ld_st import CACHE_HINT, PREFETCH_SIZES
 from umma_probe.model.ops.mbarrier import OWN, BarrierOperand
-from umma_probe.model.transfer_groups import Transfer
-from umma_probe.model.values import TYPES
+from umma_probe.model.threads.frame import Frame
 from umma_probe.ptx import nodes
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
     from umma_probe.model.launch import Launch
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array
+    from umma_probe.model.numbers.values import Array
 
 FAMILY = "Data Movement and Conversion Instructions"
 COPY = documented(f"{FAMILY}: cp.async")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.model.decode import alu
+from umma_probe.model.code.decode import alu
 from umma_probe.spec.sources import assumed, documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.numbers.values import Array, PtxType
 
 ZERO_DIVISOR = assumed(
     "Integer Arithmetic Instructions: div",

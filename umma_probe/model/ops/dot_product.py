@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.model.decode import alu
-from umma_probe.model.values import TYPES
+from umma_probe.model.code.decode import alu
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.numbers.values import Array, PtxType
 
 DOT = (documented("Integer Arithmetic Instructions: dp4a"), documented("Integer Arithmetic Instructions: dp2a"))
 SIGNS = {"u32": "u", "s32": "i"}

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from umma_probe.model.decode import operation
+from umma_probe.model.code.decode import operation
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.threads.frame import Frame
 
 FENCE = documented("Parallel Synchronization and Communication Instructions: membar, fence")
 SCOPES = ("cta", "cluster", "gpu", "sys")

@@ -1,9 +1,9 @@
 """f32, f32x2 and f64 arithmetic (PTX ISA, "Floating Point Instructions").
 
 Rules enforced here: results are rounded once, as the modifier says (to nearest even without one); ``fma`` and ``mad``
-with a rounding modifier do not round the product. NaN, ``.ftz`` and ``.sat`` are those of ``model/rounding.py``. A
-packed type works on each half. ``add sub fma`` with a third type (``add.f32.bf16``) widen the 16-bit operands
-exactly.
+with a rounding modifier do not round the product. NaN, ``.ftz`` and ``.sat`` are those of
+``model/numbers/rounding.py``. A packed type works on each half. ``add sub fma`` with a third type (``add.f32.bf16``)
+widen the 16-bit operands exactly.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from umma_probe.model import rounding
-from umma_probe.model.decode import alu
-from umma_probe.model.rounding import F32Core, Rounding, f32_function, f64_function
+from umma_probe.model.code.decode import alu
+from umma_probe.model.numbers import rounding
+from umma_probe.model.numbers.rounding import F32Core, Rounding, f32_function, f64_function
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.numbers.values import Array, PtxType
 
 Function: TypeAlias = "Callable[..., Any]"
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from umma_probe.model.decode import alu
-from umma_probe.model.rounding import bf16_words, f16_words, f32_to_odd, rectify, saturate, sum_to_odd
+from umma_probe.model.code.decode import alu
+from umma_probe.model.numbers.rounding import bf16_words, f16_words, f32_to_odd, rectify, saturate, sum_to_odd
 from umma_probe.spec.sources import Evidence, Ref, documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.numbers.values import Array, PtxType
 
 Function: TypeAlias = "Callable[..., Any]"
 

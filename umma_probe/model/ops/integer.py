@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from umma_probe.model.decode import alu
-from umma_probe.model.values import TYPES
+from umma_probe.model.code.decode import alu
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.numbers.values import Array, PtxType
 
 Function: TypeAlias = "Callable[..., Any]"
 

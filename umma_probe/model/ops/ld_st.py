@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import PtxSyntaxError
-from umma_probe.model.decode import operation
-from umma_probe.model.memory import POISON_BYTE
-from umma_probe.model.values import TYPES, WORD
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.values import TYPES, WORD
+from umma_probe.model.state.memory import POISON_BYTE
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import AddressOperand, Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
 
 LOAD_SPACES = {
     "global": "global",

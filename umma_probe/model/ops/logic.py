@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from umma_probe.errors import PtxSyntaxError
-from umma_probe.model.decode import alu, operation
-from umma_probe.model.operands import PRED
-from umma_probe.model.values import TYPES
+from umma_probe.model.code.decode import alu, operation
+from umma_probe.model.code.operands import PRED
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
 
 Function: TypeAlias = "Callable[..., Any]"
 

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import IllegalProgram, PtxSyntaxError, UndefinedBehavior
-from umma_probe.model.decode import operation
-from umma_probe.model.values import TYPES
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.spec.sources import documented, header
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import AddressOperand, Operands
-    from umma_probe.model.values import Array
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.threads.frame import Frame
 
 FAMILY = "Warp-level Matrix Instructions"
 B32 = TYPES["b32"]

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import DeviceError, PtxSyntaxError, UndefinedBehavior
-from umma_probe.model.decode import operation, sync_operation
-from umma_probe.model.mbarrier import MBarrier, pending_count
-from umma_probe.model.values import TYPES
-from umma_probe.model.waits import Resume, Wait
+from umma_probe.model.asynchrony.waits import Resume, Wait
+from umma_probe.model.code.decode import operation, sync_operation
+from umma_probe.model.numbers.values import TYPES
+from umma_probe.model.state.mbarrier import MBarrier, pending_count
 from umma_probe.ptx import nodes
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import AddressOperand, Operands
-    from umma_probe.model.strands import Strand
-    from umma_probe.model.values import Array
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.threads.frame import Frame
+    from umma_probe.model.threads.strands import Strand
 
 U32, U64, B64, PRED = TYPES["u32"], TYPES["u64"], TYPES["b64"], TYPES["pred"]
 OWN = {"shared": "shared", "shared::cta": "shared"}

@@ -13,20 +13,20 @@ import numpy as np
 
 from umma_probe.errors import NotModelled, PtxSyntaxError
 from umma_probe.model.arith.warp import chained_product, warp_product
-from umma_probe.model.decode import operation
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.rounding import Rounding
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.matrix_move import whole_warps
-from umma_probe.model.rounding import Rounding
-from umma_probe.model.values import TYPES
 from umma_probe.spec.sources import assumed
 from umma_probe.spec.warp_mma import REF, WARP_MMAS, WarpMma, warp_mma
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.threads.frame import Frame
 
 ARITHMETIC = assumed(
     "mma.sync, floating point on sm_100a",

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import PtxSyntaxError
-from umma_probe.model.decode import operation
-from umma_probe.model.values import TYPES, WORD
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.values import TYPES, WORD
 from umma_probe.ptx import nodes
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import PtxType
+    from umma_probe.model.threads.frame import Frame
 
 MOVE = (documented("Data Movement and Conversion Instructions: mov"),)
 MOVE_TYPES = "pred b16 b32 b64 b128 u16 u32 u64 s16 s32 s64 f32 f64"

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.model.decode import alu, operation
-from umma_probe.model.rounding import flush
+from umma_probe.model.code.decode import alu, operation
+from umma_probe.model.numbers.rounding import flush
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import PtxType
+    from umma_probe.model.threads.frame import Frame
 
 SELECT = (
     documented("Comparison and Selection Instructions: selp"),

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import IllegalProgram
-from umma_probe.model.async_engine import AsyncOp
-from umma_probe.model.decode import operation
-from umma_probe.model.element_ops import combiner
+from umma_probe.model.asynchrony.async_engine import AsyncOp
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.element_ops import combiner
+from umma_probe.model.numbers.values import TYPES, WORD
 from umma_probe.model.ops.ld_st import VECTORS, gather_words
 from umma_probe.model.ops.mbarrier import BarrierOperand
-from umma_probe.model.values import TYPES, WORD
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
     from umma_probe.model.launch import Launch
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
 
 FAMILY = "Data Movement and Conversion Instructions"
 KIND = "st.async"

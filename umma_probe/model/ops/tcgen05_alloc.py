@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from umma_probe.errors import UmmaProbeError, UndefinedBehavior
-from umma_probe.model.cta_pair import cta_slots
-from umma_probe.model.decode import operation, sync_operation
-from umma_probe.model.values import TYPES
-from umma_probe.model.waits import Resume, Wait
+from umma_probe.model.asynchrony.waits import Resume, Wait
+from umma_probe.model.code.decode import operation, sync_operation
+from umma_probe.model.numbers.values import TYPES
+from umma_probe.model.threads.cta_pair import cta_slots
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
     from umma_probe.model.launch import Launch
-    from umma_probe.model.operands import AddressOperand, Operands
-    from umma_probe.model.strands import Strand
+    from umma_probe.model.threads.frame import Frame
+    from umma_probe.model.threads.strands import Strand
 
 REF = documented("tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit")
 U32 = TYPES["u32"]

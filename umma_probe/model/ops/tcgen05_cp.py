@@ -14,25 +14,25 @@ import numpy as np
 
 from umma_probe.errors import IllegalProgram, PtxSyntaxError
 from umma_probe.layouts.smem_operand import operand_byte_addresses
-from umma_probe.model.async_engine import AsyncOp
-from umma_probe.model.cta_pair import cta_slots
-from umma_probe.model.decode import operation
-from umma_probe.model.operand_fetch import check_async_read, checked_smem_desc
+from umma_probe.model.asynchrony.async_engine import AsyncOp
+from umma_probe.model.code.decode import operation
+from umma_probe.model.mma.operand_fetch import check_async_read, checked_smem_desc
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup
-from umma_probe.model.tensor_order import Access, Touch
-from umma_probe.model.tmem import COLUMN_MASK
-from umma_probe.model.values import TYPES
+from umma_probe.model.sanitizer.tensor_order import Access, Touch
+from umma_probe.model.state.tmem import COLUMN_MASK
+from umma_probe.model.threads.cta_pair import cta_slots
 from umma_probe.spec.kinds import Packing
 from umma_probe.spec.sources import Evidence, Ref, assumed, documented, header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
     from umma_probe.model.launch import Launch
-    from umma_probe.model.operands import AddressOperand, Operands
-    from umma_probe.model.values import Array
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.threads.frame import Frame
 
 REFS = (
     documented("tcgen05.cp"),

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import IllegalProgram, NotModelled, PtxSyntaxError
-from umma_probe.model.decode import operation
+from umma_probe.model.code.decode import operation
 from umma_probe.model.ops.tcgen05_ldst import B32, REPEATS, check_registers, decode_access, load_executor
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.threads.frame import Frame
 
 REFS = (documented("tcgen05.ld", ".red"),)
 TARGETS = ("sm_103a", "sm_103f", "sm_110a", "sm_110f")

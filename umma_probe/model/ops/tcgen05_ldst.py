@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import DeviceError, PtxSyntaxError, UndefinedBehavior
-from umma_probe.model.async_engine import AsyncOp
-from umma_probe.model.datapath import access_box
-from umma_probe.model.decode import operation
-from umma_probe.model.landing_stores import Cells
+from umma_probe.model.asynchrony.async_engine import AsyncOp
+from umma_probe.model.code.decode import operation
+from umma_probe.model.mma.datapath import access_box
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.tcgen05_alloc import whole_warp
-from umma_probe.model.tensor_order import LANE_GROUP, Touch
-from umma_probe.model.tensor_order import Access as TensorAccess
-from umma_probe.model.tmem import COLUMN_MASK, LANE_SHIFT
-from umma_probe.model.values import TYPES
+from umma_probe.model.sanitizer.landing_stores import Cells
+from umma_probe.model.sanitizer.tensor_order import LANE_GROUP, Touch
+from umma_probe.model.sanitizer.tensor_order import Access as TensorAccess
+from umma_probe.model.state.tmem import COLUMN_MASK, LANE_SHIFT
 from umma_probe.spec.machine import TMEM_LANES
 from umma_probe.spec.sources import Evidence, Ref, assumed, documented
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from umma_probe.model.datapath import AccessBox
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
     from umma_probe.model.launch import Launch
-    from umma_probe.model.operands import AddressOperand, Operands
-    from umma_probe.model.values import Array
+    from umma_probe.model.mma.datapath import AccessBox
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.threads.frame import Frame
 
     Reduction: TypeAlias = Callable[[Array], Array]
     """(registers, 32) words to (32,) words."""

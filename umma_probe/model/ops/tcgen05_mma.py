@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from umma_probe.errors import NotModelled, PtxSyntaxError
-from umma_probe.model.decode import operation
-from umma_probe.model.mma_call import MmaForm
-from umma_probe.model.mma_issue import MmaOperands, executor
+from umma_probe.model.code.decode import operation
+from umma_probe.model.mma.mma_call import MmaForm
+from umma_probe.model.mma.mma_issue import MmaOperands, executor
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup
-from umma_probe.model.values import TYPES
 from umma_probe.ptx import nodes
 from umma_probe.spec.sources import Evidence, Ref, assumed, documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.operands import Operands
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
 
 REFS = (
     documented("tcgen05.mma"),

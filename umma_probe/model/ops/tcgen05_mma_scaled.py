@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from umma_probe.errors import IllegalProgram, PtxSyntaxError
-from umma_probe.model.decode import operation
-from umma_probe.model.mma_call import MmaForm
-from umma_probe.model.mma_issue import executor
+from umma_probe.model.code.decode import operation
+from umma_probe.model.mma.mma_call import MmaForm
+from umma_probe.model.mma.mma_issue import executor
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup
 from umma_probe.model.ops.tcgen05_mma import COLLECTOR_A, common_operands
 from umma_probe.ptx import nodes
@@ -20,9 +20,9 @@ from umma_probe.spec.kinds import KINDS
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.threads.frame import Frame
 
 REFS = (
     documented("tcgen05.mma"),

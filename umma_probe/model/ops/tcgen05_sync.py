@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from umma_probe.errors import DeviceError
-from umma_probe.model.async_engine import AsyncOp
-from umma_probe.model.decode import operation
+from umma_probe.model.asynchrony.async_engine import AsyncOp
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup, whole_warp
-from umma_probe.model.values import TYPES
 from umma_probe.spec.sources import Evidence, Ref, documented
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
     from umma_probe.model.launch import Launch
-    from umma_probe.model.mbarrier import MBarrier
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.values import Array
+    from umma_probe.model.numbers.values import Array
+    from umma_probe.model.state.mbarrier import MBarrier
+    from umma_probe.model.threads.frame import Frame
 
 REFS = (
     documented("tcgen05 Memory Consistency Model"),

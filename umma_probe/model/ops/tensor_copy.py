@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from umma_probe.errors import NotModelled, PtxSyntaxError
 from umma_probe.layouts.tma_box import GATHERED_ROWS, Access
-from umma_probe.model.decode import operation
+from umma_probe.model.code.decode import operation
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.bulk_copy import submit_store
 from umma_probe.model.ops.mbarrier import BarrierOperand
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup
-from umma_probe.model.tma_elements import REDUCTIONS
-from umma_probe.model.tma_transfer import BoxAccess, Load, start_load, store_effects
-from umma_probe.model.values import TYPES
+from umma_probe.model.tma.tma_elements import REDUCTIONS
+from umma_probe.model.tma.tma_transfer import BoxAccess, Load, start_load, store_effects
 from umma_probe.ptx import nodes
 from umma_probe.spec.sources import Evidence, Ref, documented
 from umma_probe.spec.tensor_map import RESTRICTIONS
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import AddressOperand, Operands
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
+    from umma_probe.model.threads.frame import Frame
 
 FAMILY = "Data Movement and Conversion Instructions"
 COPY = documented(f"{FAMILY}: cp.async.bulk.tensor")

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import ConfigError, IllegalProgram, UndefinedBehavior
-from umma_probe.model.decode import operation
-from umma_probe.model.memory import GLOBAL_BASE
+from umma_probe.model.code.decode import operation
 from umma_probe.model.ops.tcgen05_alloc import whole_warp
-from umma_probe.model.tensor_map import replace_field
+from umma_probe.model.state.memory import GLOBAL_BASE
+from umma_probe.model.tma.tensor_map import replace_field
 from umma_probe.spec.sources import documented
 from umma_probe.spec.tensor_map import MAX_RANK, REPLACE, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import AddressOperand, Operands
-    from umma_probe.model.values import Array, PtxType
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import AddressOperand, Operands
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
 
 CP_FENCE = documented("Parallel Synchronization and Communication Instructions: tensormap.cp_fenceproxy")
 SCOPES = ("cta", "cluster", "gpu", "sys")

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.errors import PtxSyntaxError
-from umma_probe.model.decode import operation, sync_operation
-from umma_probe.model.values import TYPES
-from umma_probe.model.warp_sync import Collective
+from umma_probe.model.code.decode import operation, sync_operation
+from umma_probe.model.numbers.values import TYPES
+from umma_probe.model.threads.warp_sync import Collective
 from umma_probe.spec.sources import assumed, documented
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
-    from umma_probe.model.operands import Operands
-    from umma_probe.model.strands import Strand
-    from umma_probe.model.values import Array, PtxType
-    from umma_probe.model.waits import Wait
-    from umma_probe.model.warp_sync import Rows
+    from umma_probe.model.asynchrony.waits import Wait
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
+    from umma_probe.model.numbers.values import Array, PtxType
+    from umma_probe.model.threads.frame import Frame
+    from umma_probe.model.threads.strands import Strand
+    from umma_probe.model.threads.warp_sync import Rows
 
 FAMILY = "Parallel Synchronization and Communication Instructions"
 B32, U32, PRED = TYPES["b32"], TYPES["u32"], TYPES["pred"]

@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from umma_probe.errors import IllegalProgram, PtxSyntaxError
-from umma_probe.model.async_engine import AsyncOp
-from umma_probe.model.decode import operation
+from umma_probe.model.asynchrony.async_engine import AsyncOp
+from umma_probe.model.asynchrony.transfer_groups import Transfer
+from umma_probe.model.code.decode import operation
+from umma_probe.model.mma.warpgroup import KIND, REFS, WgmmaForm, WgmmaShare, execute
+from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.tcgen05_alloc import uniform, whole_warp
-from umma_probe.model.transfer_groups import Transfer
-from umma_probe.model.values import TYPES
-from umma_probe.model.warpgroup import KIND, REFS, WgmmaForm, WgmmaShare, execute
 from umma_probe.ptx import nodes
 from umma_probe.spec.sources import documented
 from umma_probe.spec.wgmma import WGMMA_KINDS, WgmmaKind, shape_problems
 
 if TYPE_CHECKING:
-    from umma_probe.model.decode import Executor
-    from umma_probe.model.frame import Frame
+    from umma_probe.model.code.decode import Executor
+    from umma_probe.model.code.operands import Operands
     from umma_probe.model.launch import Launch
-    from umma_probe.model.operands import Operands
+    from umma_probe.model.threads.frame import Frame
 
 FAMILY = "Asynchronous Warpgroup Level Matrix Instructions"
 B32, U64 = TYPES["b32"], TYPES["u64"]

@@ -15,7 +15,7 @@ import numpy as np
 
 from umma_probe.model.launch import LaunchConfig
 from umma_probe.model.machine import Machine
-from umma_probe.model.values import TYPES
+from umma_probe.model.numbers.values import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ import pytest
 from harness import run
 
 from umma_probe.errors import Deadlock, IllegalProgram, NotModelled, PtxSyntaxError, UndefinedBehavior
-from umma_probe.model.barriers import NamedBarriers
+from umma_probe.model.threads.barriers import NamedBarriers
 
 REGISTERS = ".reg .pred %p, %q; .reg .b32 %tid, %x, %y; .shared .align 4 .b32 cell; "
 START = "mov.u32 %tid, %tid.x;"

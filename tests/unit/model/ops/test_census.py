@@ -8,7 +8,7 @@ import pytest
 
 import umma_probe.model.machine  # noqa: F401  (loads all operations)
 from umma_probe.errors import NotModelled
-from umma_probe.model.decode import OPERATIONS, find_operation
+from umma_probe.model.code.decode import OPERATIONS, find_operation
 from umma_probe.spec.sources import Evidence
 
 OPCODES = [

@@ -180,7 +180,7 @@ def test_a_bounded_wait_gives_up():
 
 
 def test_a_spinning_hang_names_what_is_polled(monkeypatch):
-    monkeypatch.setattr("umma_probe.model.scheduler.IDLE_TURNS_BEFORE_HANG", 500)
+    monkeypatch.setattr("umma_probe.model.threads.scheduler.IDLE_TURNS_BEFORE_HANG", 500)
     body = f"{start(2)} LOOP: mbarrier.test_wait.parity.shared.b64 %q, [gate], 0; @!%q bra LOOP;"
     with pytest.raises(Deadlock, match=r"spins on mbarrier 'gate'.*2 of 2 arrivals missing; nobody has arrived"):
         run(body, {}, {}, declarations=REGISTERS, block=32)

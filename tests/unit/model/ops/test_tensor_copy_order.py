@@ -12,7 +12,7 @@ from umma_probe.errors import DeviceError
 from umma_probe.gpu.nvrtc import compile_source
 from umma_probe.model.launch import Launch, LaunchConfig
 from umma_probe.model.machine import Machine
-from umma_probe.model.tensor_map import encode_tiled
+from umma_probe.model.tma.tensor_map import encode_tiled
 
 POLICIES = ("eager", "lazy", "random:4")
 

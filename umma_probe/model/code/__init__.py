@@ -1,0 +1,1 @@
+"""A kernel decoded once, for any launch: instructions bound to executors, operands, variables, control flow, calls."""

@@ -1,0 +1,1 @@
+"""What a launch holds: registers, global, shared and local memory, Tensor Memory, mbarriers."""

@@ -1,0 +1,1 @@
+"""The tensor memory accelerator: tensor maps, and the copies that they describe."""
