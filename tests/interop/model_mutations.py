@@ -15,11 +15,12 @@ import pytest
 
 from umma_probe.layouts import smem_operand, tma_box
 from umma_probe.model.asynchrony.async_engine import AsyncEngine
-from umma_probe.model.mma import mma_issue, operand_fetch, scale_fetch, tensor_core, tma_transfer
+from umma_probe.model.mma import mma_issue, operand_fetch, scale_fetch, tensor_core
 from umma_probe.model.mma.mma_call import MmaCall
 from umma_probe.model.ops import tcgen05_cp, tcgen05_ldst, tcgen05_sync
 from umma_probe.model.state.mbarrier import MBarrier, MBarriers
 from umma_probe.model.state.memory import SharedMemory
+from umma_probe.model.tma import tma_transfer
 from umma_probe.spec.smem_descriptor import Swizzle
 
 Plant = Callable[[pytest.MonkeyPatch], None]
