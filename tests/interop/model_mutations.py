@@ -19,7 +19,7 @@ from umma_probe.model.mma import mma_issue, operand_fetch, scale_fetch, tensor_c
 from umma_probe.model.mma.mma_call import MmaCall
 from umma_probe.model.ops import tcgen05_cp, tcgen05_ldst, tcgen05_sync
 from umma_probe.model.state.mbarrier import MBarrier, MBarriers
-from umma_probe.model.state.memory import SharedMemory
+from umma_probe.model.state.shared_memory import SharedMemory
 from umma_probe.model.tma import tma_transfer
 from umma_probe.spec.smem_descriptor import Swizzle
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from umma_probe.launch_values import Dims
     from umma_probe.model.launch import Finding, Launch
-    from umma_probe.model.state.memory import Allocation
+    from umma_probe.model.state.global_memory import Allocation
     from umma_probe.model.trace import Trace
 
 

@@ -22,8 +22,9 @@ from umma_probe.model.mma.warpgroup import WarpGroups
 from umma_probe.model.sanitizer.init_fences import InitFences
 from umma_probe.model.sanitizer.tensor_order import TensorOrder
 from umma_probe.model.state.mbarrier import MBarriers
-from umma_probe.model.state.memory import MemorySystem, SharedMemory
+from umma_probe.model.state.memory import MemorySystem
 from umma_probe.model.state.register_file import RegisterFile
+from umma_probe.model.state.shared_memory import SharedMemory
 from umma_probe.model.state.tmem import TensorMemory, TmemImage
 from umma_probe.model.threads.barriers import ClusterBarriers, NamedBarriers
 from umma_probe.model.threads.scheduler import Scheduler
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from umma_probe.model.asynchrony.async_engine import AsyncOp
     from umma_probe.model.code.program import ParameterCopy, Program
     from umma_probe.model.code.special_registers import Dim3
-    from umma_probe.model.state.memory import GlobalMemory
+    from umma_probe.model.state.global_memory import GlobalMemory
     from umma_probe.model.threads.frame import Frame
     from umma_probe.spec.machine import Arch
 

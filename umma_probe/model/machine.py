@@ -18,7 +18,7 @@ from umma_probe.model.code.variables import Variable, size_and_alignment
 from umma_probe.model.launch import Launch, LaunchConfig
 from umma_probe.model.numbers.values import ptx_type
 from umma_probe.model.parallel import run_launch
-from umma_probe.model.state.memory import GlobalMemory
+from umma_probe.model.state.global_memory import GlobalMemory
 from umma_probe.ptx import nodes
 from umma_probe.ptx.parser import parse
 from umma_probe.spec.machine import arch as arch_row

@@ -30,7 +30,8 @@ from umma_probe.errors import UmmaProbeError
 from umma_probe.model.code.operands import SpecialSlot
 from umma_probe.model.code.special_registers import CLOCKS
 from umma_probe.model.launch import Launch
-from umma_probe.model.state.memory import GLOBAL_BASE, WatchedBytes
+from umma_probe.model.state.bytes import WatchedBytes
+from umma_probe.model.state.global_memory import GLOBAL_BASE
 from umma_probe.model.state.tmem import POISON, TmemImage
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from umma_probe.model.code.program import Program
     from umma_probe.model.numbers.values import Array
-    from umma_probe.model.state.memory import GlobalMemory
+    from umma_probe.model.state.global_memory import GlobalMemory
     from umma_probe.ptx.nodes import Instruction
 
 _SHOWS_ORDER = ("atom.", "red.", "cp.reduce.", "multimem.", "discard.", "tensormap.")

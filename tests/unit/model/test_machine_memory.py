@@ -7,7 +7,8 @@ import pytest
 from kernels import ptx, run_cu, run_ptx
 
 from umma_probe.errors import ConfigError, DeviceError
-from umma_probe.model.state.memory import Bytes, GlobalMemory
+from umma_probe.model.state.bytes import Bytes
+from umma_probe.model.state.global_memory import GlobalMemory
 
 CLUSTER_BARRIER = "barrier.cluster.arrive; barrier.cluster.wait;"
 

@@ -23,7 +23,7 @@ from umma_probe.model.numbers.element_ops import combiner
 from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.ld_st import CACHE_HINT
 from umma_probe.model.ops.mbarrier import BarrierOperand
-from umma_probe.model.state.memory import GLOBAL_BASE
+from umma_probe.model.state.global_memory import GLOBAL_BASE
 from umma_probe.model.threads.frame import Frame
 from umma_probe.spec.sources import documented
 

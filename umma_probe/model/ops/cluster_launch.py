@@ -19,7 +19,7 @@ from umma_probe.model.asynchrony.async_engine import AsyncOp
 from umma_probe.model.code.decode import operation
 from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.mbarrier import BarrierOperand
-from umma_probe.model.state.memory import POISON_BYTE
+from umma_probe.model.state.bytes import POISON_BYTE
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 from umma_probe.errors import PtxSyntaxError
 from umma_probe.model.code.decode import operation
 from umma_probe.model.numbers.values import TYPES, WORD
-from umma_probe.model.state.memory import POISON_BYTE
+from umma_probe.model.state.bytes import POISON_BYTE
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:

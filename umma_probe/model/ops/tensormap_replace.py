@@ -16,7 +16,7 @@ import numpy as np
 from umma_probe.errors import ConfigError, IllegalProgram, UndefinedBehavior
 from umma_probe.model.code.decode import operation
 from umma_probe.model.ops.tcgen05_alloc import whole_warp
-from umma_probe.model.state.memory import GLOBAL_BASE
+from umma_probe.model.state.global_memory import GLOBAL_BASE
 from umma_probe.model.tma.tensor_map import replace_field
 from umma_probe.spec.sources import documented
 from umma_probe.spec.tensor_map import MAX_RANK, REPLACE, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES

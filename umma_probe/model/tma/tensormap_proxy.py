@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import DeviceError, UmmaProbeError
-from umma_probe.model.state.memory import GLOBAL_BASE, LOCAL_WINDOW
+from umma_probe.model.state.global_memory import GLOBAL_BASE
+from umma_probe.model.state.memory import LOCAL_WINDOW
 from umma_probe.model.tma.tensor_map import decode_tensor_map
 from umma_probe.spec.tensor_map import TENSOR_MAP, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES
 

@@ -16,7 +16,7 @@ from umma_probe.errors import DeviceError, IllegalProgram, NotModelled, Undefine
 from umma_probe.layouts.tma_box import CHUNK_BYTES, Access, plan_box, swizzle_shared
 from umma_probe.model.asynchrony.async_engine import AsyncOp
 from umma_probe.model.mma.operand_fetch import check_async_read
-from umma_probe.model.state.memory import GLOBAL_BASE
+from umma_probe.model.state.global_memory import GLOBAL_BASE
 from umma_probe.model.tma.tma_elements import convert_loaded, fill_pattern, reduce_elements, reduction_problem
 from umma_probe.spec.tensor_map import GATHER, INNER_START, NEGATIVE_STORE, RESTRICTIONS, TENSOR_MAP, TensorMapFields
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from umma_probe.layouts.tma_box import BoxPlan
     from umma_probe.model.launch import Launch
     from umma_probe.model.numbers.values import Array
+    from umma_probe.model.state.bytes import Bytes
     from umma_probe.model.state.mbarrier import MBarrier
-    from umma_probe.model.state.memory import Bytes
     from umma_probe.model.threads.frame import Frame
     from umma_probe.spec.sources import Ref
 
