@@ -6,7 +6,8 @@ the field's bits above the seventh say nothing: a kernel that numbers the lanes 
 B200, and is recorded as `review`.
 
 A load reads when it takes effect, not when it is issued; a store's data is taken at issue and lands later. Stores of
-one warp land in their order (assumed; loads are not ordered after them).
+one warp land in their order (assumed), and a load comes after the earlier ones of its own warp to its cells
+(``landing_stores``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from umma_probe.model.code.decode import operation
 from umma_probe.model.mma.datapath import access_box
 from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.tcgen05_alloc import whole_warp
-from umma_probe.model.sanitizer.landing_stores import Cells
+from umma_probe.model.sanitizer.landing_stores import OWN_REF, Cells, own_stores
 from umma_probe.model.sanitizer.tensor_order import LANE_GROUP, Touch
 from umma_probe.model.sanitizer.tensor_order import Access as TensorAccess
 from umma_probe.model.state.tmem import COLUMN_MASK, LANE_SHIFT
@@ -57,6 +58,7 @@ REFS = (
     assumed(
         "tcgen05.st", "stores of one warp to one cell land in program order; two stores with no wait would settle it"
     ),
+    OWN_REF,
 )
 SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
 REPEATS = {f"x{1 << i}": 1 << i for i in range(8)}
@@ -73,6 +75,12 @@ class Access:
     box: AccessBox
     address: AddressOperand
     packed: bool
+
+    def cells(self, lane: int, column: int) -> Cells:
+        """Lanes and columns of the box at this place."""
+        return Cells(
+            (lane, lane + self.box.lanes), tuple((column + start, column + stop) for start, stop in self.box.spans)
+        )
 
     def place(self, f: Frame, warp: int, taddr: int, thread: int) -> tuple[int, int]:
         """(first lane, first column) of the box for a warp.
@@ -166,7 +174,8 @@ def _load_op(launch: Launch, access: Access, slots: list[int], registers: frozen
         if reduce is not None:
             regs[slots[-1]][part] = reduce(values)
 
-    return AsyncOp("ld", pc, slot, thread, effect, registers=registers)
+    after = own_stores(launch, thread, slot, access.cells(lane, column))
+    return AsyncOp("ld", pc, slot, thread, effect, after=after, registers=registers)
 
 
 def read_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, lane: int, column: int) -> Array:
@@ -246,9 +255,7 @@ def _store_op(launch: Launch, access: Access, values: Array, warp: int, lane: in
     def effect() -> None:
         write_box(launch, access, pc, thread, slot, lane, column, values)
 
-    spans = tuple((column + start, column + stop) for start, stop in access.box.spans)
-    cells = Cells((lane, lane + access.box.lanes), spans)
-    return AsyncOp("st", pc, slot, thread, effect, after=before[-1:], key=cells)
+    return AsyncOp("st", pc, slot, thread, effect, after=before[-1:], key=access.cells(lane, column))
 
 
 def write_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, lane: int, column: int,

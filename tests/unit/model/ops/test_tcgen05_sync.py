@@ -18,6 +18,10 @@ WAIT_ST = "tcgen05.wait::st.sync.aligned;\n"
 VALUES = "mov.u32 %r2, %tid; add.u32 %r3, %tid, 1000;\n"
 GEMM = INIT + ONES + FENCE + mma() + COMMIT
 OUT = "OUT(0, %r0) OUT(1, %r1)\n"
+# of eight warps, two reach the same lanes: the first four run FIRST .. SECOND, the others SECOND .. DONE
+FIRST = "setp.lt.u32 %q2, %warp, 4;\n@!%q2 bra OVER;\n"
+SECOND = "OVER:\nbar.sync 0;\n@%q2 bra DONE;\n"
+DONE = "DONE:\n" + WAIT_ST
 SIXTEEN = np.float32(16).view(np.uint32)
 
 
@@ -38,12 +42,42 @@ def test_correct_orders_give_one_result(policy: str):
 
 
 # ---------------------------------------------------------------------- missing waits
-def test_missing_wait_st():
-    assert not run(VALUES + ST + LD + WAIT_LD + OUT).rules
-    ran = run(VALUES + ST + LD + WAIT_LD + OUT, policy="lazy")
-    assert ran.rules == {"uninitialised-tmem", "dealloc-in-flight", "store-in-flight"}
-    found = [run(VALUES + ST + LD + WAIT_LD + OUT, policy=policy).rules for policy in RANDOM]
-    assert any("uninitialised-tmem" in rules for rules in found)
+def test_a_load_comes_after_the_stores_of_its_own_warp_and_is_reviewed():
+    for policy in (*POLICIES, *RANDOM):
+        ran = run(VALUES + ST + LD + WAIT_LD + OUT + WAIT_ST, policy=policy)
+        assert (ran.results[0, :2] == np.add.outer([0, 1000], np.arange(128))).all()
+        assert not ran.rules
+        if not policy.startswith("random"):
+            assert ran.reviews == (set() if policy == "eager" else {"ld-store-dependence"})
+    review = next(iter(run(VALUES + ST + LD + WAIT_LD + WAIT_ST, policy="lazy").launch.reviews.values()))
+    assert "same warp's tcgen05.st (kernel.ptx:" in review.message
+    assert "tmem_fixup" in review.message
+
+
+def test_a_load_waits_for_no_more_than_its_own_cells():
+    """The other four warps, which reach the same lanes, see which stores it made land."""
+    one = "add.u32 %z, %base, {0};\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%z], {{%r2}};\n".format
+    look = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [%z];\n" + WAIT_LD
+    own = FIRST + VALUES + one(1) + one(0) + one(2) + look.replace("%z", "%base") + SECOND
+    for column in (0, 1, 2):
+        body = own + f"add.u32 %z, %base, {column};\n" + look + DONE
+        rules = run(body, block=256, policy="lazy").rules
+        assert rules == ({"uninitialised-tmem", "store-in-flight"} if column == 2 else set()), column
+
+
+def test_a_load_of_other_cells_is_not_behind_a_store():
+    away = "add.u32 %z, %base, 2;\n" + ST.replace("%base", "%z")
+    ran = run(VALUES + ST + WAIT_ST + away + LD + WAIT_LD + OUT + WAIT_ST, policy="lazy")
+    assert not ran.rules | ran.reviews
+
+
+def test_a_load_is_not_behind_the_stores_of_another_warp():
+    body = FIRST + VALUES + ST + "{}" + SECOND + LD + WAIT_LD + DONE
+    assert not run(body.replace("{}", ""), block=256).rules
+    assert not run(body.replace("{}", WAIT_ST), block=256, policy="lazy").rules
+    found = run(body.replace("{}", ""), block=256, policy="lazy")
+    assert found.rules == {"uninitialised-tmem", "store-in-flight"}
+    assert not found.reviews & {"ld-store-dependence"}
 
 
 def test_missing_wait_st_before_an_mma_that_accumulates():
@@ -60,12 +94,13 @@ def test_missing_wait_st_before_an_mma_that_accumulates():
 
 def test_missing_wait_st_names_the_store_and_the_first_cell():
     """Columns 0 and 1 were written before; a store to column 1 is in flight, a load of column 0 alone is right."""
-    again = VALUES + ST + WAIT_ST + "add.u32 %z, %base, 1;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%z], {%r2};\n"
+    again = FIRST + VALUES + ST + WAIT_ST + "add.u32 %z, %base, 1;\n"
+    again += "tcgen05.st.sync.aligned.32x32b.x1.b32 [%z], {%r2};\n"
     narrow = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r0}, [%base];\n"
-    end = "bar.sync 0;\n{}" + WAIT_LD + WAIT_ST + "OUT(0, %r0)\n"
-    assert not run(again + WAIT_ST + end.replace("{}", LD), policy="lazy").rules
-    assert not run(again + end.replace("{}", narrow), policy="lazy").rules
-    ran = run(again + end.replace("{}", LD), policy="lazy")
+    end = SECOND + "{}" + WAIT_LD + DONE
+    assert not run(again + WAIT_ST + end.replace("{}", LD), block=256, policy="lazy").rules
+    assert not run(again + end.replace("{}", narrow), block=256, policy="lazy").rules
+    ran = run(again + end.replace("{}", LD), block=256, policy="lazy")
     (finding,) = ran.launch.findings.values()
     assert finding.rule == "store-in-flight"
     assert "tcgen05.ld reads lane 0, column 1 of CTA 0 while tcgen05.st of CTA 0, warp 0" in finding.message
@@ -153,8 +188,8 @@ def test_missing_proxy_fence():
 
 
 def test_fences_alone_complete_nothing():
-    body = VALUES + ST + "tcgen05.fence::before_thread_sync;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n" + LD
-    assert "uninitialised-tmem" in run(body + WAIT_LD, policy="lazy").rules
+    body = FIRST + VALUES + ST + "tcgen05.fence::before_thread_sync;\n" + SECOND + "tcgen05.fence::after_thread_sync;\n"
+    assert "uninitialised-tmem" in run(body + LD + WAIT_LD + DONE, block=256, policy="lazy").rules
 
 
 # ---------------------------------------------------------------------- commit
