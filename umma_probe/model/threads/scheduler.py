@@ -1,9 +1,8 @@
-"""Runs strands: which cohort goes next, how it diverges and joins, and what happens when none can go on.
+"""Runs strands: how a cohort executes, branches and parts, and what happens when none can go on.
 
-Order. The strand with the fewest turns goes first, among equals the lowest program counter; a turn ends at a
-backward branch, when it blocks, or when its strands part. So loops are fair (a spinning warp cannot starve the one
-it waits for) and warps that run the same code fall into step. Under ``random:SEED`` the choice is random and
-cohorts are split at random.
+A turn ends at a backward branch, when it blocks, or when its strands part; the strand with the fewest turns goes first
+(``ReadyStrands``). So loops are fair (a spinning warp cannot starve the one it waits for) and warps that run the same
+code fall into step.
 
 Reconvergence is at the immediate post-dominator. That is where ptxas puts it, and ``.sync.aligned`` instructions
 after a divergent branch depend on it. Parts of a warp still run independently before they join.
@@ -26,14 +25,16 @@ from umma_probe.model.code.decode import Control, InStep
 from umma_probe.model.threads.call_frames import CallFrames
 from umma_probe.model.threads.deadlock import deadlock
 from umma_probe.model.threads.frame import Frame
+from umma_probe.model.threads.ready import ReadyStrands
 from umma_probe.model.threads.spin_watch import SpinWatch
-from umma_probe.model.threads.strands import FULL_WARP, Cohort, Strand, Token, as_selection, mask_of
+from umma_probe.model.threads.strands import Strand, Token, mask_of
 
 if TYPE_CHECKING:
     from umma_probe.errors import Deadlock
     from umma_probe.model.code.program import CallTarget, Run, Step
     from umma_probe.model.launch import Launch
     from umma_probe.model.numbers.values import Array
+    from umma_probe.model.threads.strands import Cohort
 
 IDLE_TURNS_BEFORE_HANG = 1_000_000
 """Turns without progress after which a loop is a hang although its registers change (it reads the clock, say)."""
@@ -49,10 +50,8 @@ class Scheduler:
         self.program = launch.program
         self.frame = Frame(launch, launch.regs, slice(0, 0))
         self.parked: dict[Strand, Wait] = {}
-        self.joining: dict[Token, Strand] = {}
-        """Tokens at which lanes wait for others, with the strand that came last."""
-        self._ready: dict[int, list[Strand]] = {}
-        self._random = random.Random(launch.engine.policy.seed) if launch.engine.random else None
+        self._ready = ReadyStrands(random.Random(launch.engine.policy.seed) if launch.engine.random else None)
+        self._place = self._ready.place
         self._turn_floor = 0
         self._watch = SpinWatch(launch)
         self._frames = CallFrames(launch)
@@ -71,39 +70,6 @@ class Scheduler:
         """A new strand enters."""
         strand.turn = max(strand.turn, self._turn_floor)
         self._place(strand)
-
-    def _place(self, strand: Strand) -> None:
-        """Put a strand at its program counter, joining it with others where a token says so."""
-        joined: Strand | None = strand
-        if strand.stack:
-            joined = self._arrive(strand)
-        if joined is not None:
-            self._enter(self._ready.setdefault(joined.pc, []), joined)
-
-    def _enter(self, ready: list[Strand], strand: Strand) -> None:
-        """Make a strand ready. Parts of a warp that meet by chance go on together: a branch whose paths part for good
-        (one returns, say) has no post-dominator, yet what follows may want the whole warp.
-        """
-        if strand.lanes != FULL_WARP and not strand.timed_out:
-            for other in ready:
-                if other.warp == strand.warp and other.stack == strand.stack and other.calls == strand.calls:
-                    other.set_lanes(other.lanes | strand.lanes)
-                    other.turn = max(other.turn, strand.turn)
-                    return
-        ready.append(strand)
-
-    def _arrive(self, strand: Strand) -> Strand | None:
-        while strand.stack and strand.stack[-1].pc == strand.pc and strand.stack[-1].depth == len(strand.calls):
-            token = strand.stack[-1]
-            token.arrived |= strand.lanes
-            if token.arrived != token.pending:
-                self.joining[token] = strand
-                return None
-            self.joining.pop(token, None)
-            if strand.lanes != token.pending:
-                strand.set_lanes(token.pending)
-            strand.stack = token.outer
-        return strand
 
     def wake(self, strand: Strand, expected: Wait | None = None) -> None:
         """What the strand waited for has happened.
@@ -131,7 +97,7 @@ class Scheduler:
         :raises Deadlock: nobody can go on, or nobody makes progress.
         """
         try:
-            while self._ready or self.parked or self.joining or len(self.launch.engine):
+            while self._ready or self.parked or self._ready.joining or len(self.launch.engine):
                 self._step()
         except UmmaProbeError as error:
             # lanes let go although others waited may do what they should not: the hang came first
@@ -144,12 +110,12 @@ class Scheduler:
         engine.tick()
         if not self._ready:
             # with every thread gone, the tick may have completed the last operation in flight
-            if self.parked or self.joining or len(engine):
+            if self.parked or self._ready.joining or len(engine):
                 self._unblock(spinning=False)
             return
-        self._turn(self._choose())
+        self._turn(self._ready.choose())
         if watch.idle() and not engine.complete_one():
-            if watch.all_spin(strand for strands in self._ready.values() for strand in strands):
+            if watch.all_spin(self._ready):
                 self._unblock(spinning=True)
             elif watch.idle_turns > IDLE_TURNS_BEFORE_HANG:
                 raise self._deadlock(spinning=True)
@@ -168,7 +134,7 @@ class Scheduler:
         timed = [strand for strand, wait in self.parked.items() if wait.has_time_limit]
         if timed and self._rounds <= TIMEOUT_ROUNDS:
             self._time_out(timed)
-        elif self.joining and (timed or spinning):
+        elif self._ready.joining and (timed or spinning):
             if timed and self._suspected is None:
                 self._suspected = self._deadlock(spinning)
             self._release_join()
@@ -180,53 +146,21 @@ class Scheduler:
         scheduling guarantees (CUDA C++ Programming Guide, "Independent Thread Scheduling"). An H200 does it, whatever
         the others wait for: a word of memory, an atomic, a barrier (``reports/silicon-h200/reconvergence.json``).
         """
-        token, strand = next(iter(self.joining.items()))
-        del self.joining[token]
-        lanes, token.arrived = token.arrived, 0
-        token.pending &= ~lanes
+        released, others = self._ready.part_join()
         self._rounds = 0
-        self.launch.pc = token.pc
+        self.launch.pc = released.pc
         self.launch.review(
             "split-join",
-            f"lanes {lanes:#010x} go on without lanes {token.pending:#010x}, which spin",
-            strand.warp * 32 + (lanes & -lanes).bit_length() - 1,
+            f"lanes {released.lanes:#010x} go on without lanes {others:#010x}, which spin",
+            int(released.threads[0]),
         )
-        self._place(Strand(strand.warp, lanes, token.pc, token.outer, strand.calls, strand.turn))
+        self._place(released)
 
     def _time_out(self, strands: list[Strand]) -> None:
         """Let time-limited waits answer false."""
         for strand in strands:
             strand.timed_out = True
             self.wake(strand)
-
-    def _choose(self) -> Cohort:
-        if self._random is not None:
-            pc = self._random.choice(sorted(self._ready))
-            strands = self._ready.pop(pc)
-            if len(strands) > 1 and self._random.random() < 0.3:
-                keep = self._random.randrange(1, len(strands))
-                self._ready[pc] = strands[keep:]
-                strands = strands[:keep]
-        else:
-            pc = min(self._ready, key=lambda at: (min(s.turn for s in self._ready[at]), at))
-            strands = self._ready.pop(pc)
-        return self._cohort(strands, pc)
-
-    def _cohort(self, strands: list[Strand], pc: int) -> Cohort:
-        """One strand of each warp with the same call stack; the others stay ready."""
-        if len(strands) == 1:
-            return Cohort(strands, pc)
-        first = strands[0]
-        chosen: dict[int, Strand] = {}
-        rest: list[Strand] = []
-        for strand in strands:
-            if strand.warp in chosen or strand.calls != first.calls:
-                rest.append(strand)
-            else:
-                chosen[strand.warp] = strand
-        if rest:
-            self._ready.setdefault(pc, []).extend(rest)
-        return Cohort(list(chosen.values()), pc)
 
     # ------------------------------------------------------------------ one turn
     def _turn(self, cohort: Cohort) -> None:
@@ -249,7 +183,7 @@ class Scheduler:
             if following is None:
                 return
             backward = step is not None and following <= step.pc
-            if backward or joins or following in self._ready:
+            if backward or joins or following in self._ready.by_pc:
                 for strand in cohort.strands:
                     strand.pc = following
                     strand.turn += backward
@@ -385,15 +319,10 @@ class Scheduler:
 
     def _split(self, strand: Strand, taken: Array, target: int, other: int, join: int | None) -> None:
         """Part a strand; both parts meet again at ``join``."""
-        stack = _joining_at(strand, join)
-        lanes = mask_of(strand.threads[taken] & 31)
-        rest = strand.lanes & ~lanes
-        backward = target <= strand.pc
-        first = Strand(strand.warp, lanes, target, stack, strand.calls, strand.turn + backward)
-        strand.stack, strand.pc = stack, other
-        strand.set_lanes(rest)
+        part = _part_off(strand, taken, target, join)
+        strand.pc = other
         self._place(strand)
-        self._place(first)
+        self._place(part)
 
     def _indexed_branch(self, cohort: Cohort, step: Step) -> None:
         index = self.frame.regs[step.selector][self.frame.sel]
@@ -413,17 +342,9 @@ class Scheduler:
             for value in np.unique(part)[:-1]:
                 chosen = part == value
                 # the remaining lanes stay in ``strand`` at the branch, then split again
-                self._split_off(strand, chosen, step.targets[int(value)], join)
+                self._place(_part_off(strand, chosen, step.targets[int(value)], join))
                 part = part[~chosen]
             self._go(strand, step.targets[int(part[0])])
-
-    def _split_off(self, strand: Strand, taken: Array, target: int, join: int | None) -> None:
-        stack = _joining_at(strand, join)
-        lanes = mask_of(strand.threads[taken] & 31)
-        strand.stack = stack
-        rest = strand.lanes & ~lanes
-        self._place(Strand(strand.warp, lanes, target, stack, strand.calls, strand.turn))
-        strand.set_lanes(rest)
 
     def _call(self, cohort: Cohort, step: Step) -> int | None:
         if step.selector < 0:
@@ -476,21 +397,22 @@ class Scheduler:
         return calls[-1].return_pc
 
     def _exit(self, strand: Strand) -> None:
-        """The strand's lanes end; whoever only waited for them goes on."""
-        for token in strand.stack:
-            token.pending &= ~strand.lanes
-        for token in reversed(strand.stack):
-            if token.pending:
-                if token.arrived == token.pending:
-                    self.joining.pop(token, None)
-                    self._place(Strand(strand.warp, token.pending, token.pc, token.outer, strand.calls, strand.turn))
-                break
-            self.joining.pop(token, None)
+        self._ready.without(strand)
         self.launch.exit_lanes(strand.warp, strand.lanes)
 
     def _deadlock(self, spinning: bool = False) -> Deadlock:
-        ready = [strand for strands in self._ready.values() for strand in strands]
-        return deadlock(self.launch, self.parked, self.joining, ready, spinning=spinning)
+        ready = self._ready
+        return deadlock(self.launch, self.parked, ready.joining, ready, spinning=spinning)
+
+
+def _part_off(strand: Strand, taken: Array, target: int, join: int | None) -> Strand:
+    """The lanes ``taken`` as a strand at ``target``; they and the rest, which ``strand`` keeps, meet again at ``join``."""
+    stack = _joining_at(strand, join)
+    lanes = mask_of(strand.threads[taken] & 31)
+    part = Strand(strand.warp, lanes, target, stack, strand.calls, strand.turn + (target <= strand.pc))
+    strand.stack = stack
+    strand.set_lanes(strand.lanes & ~lanes)
+    return part
 
 
 def _joining_at(strand: Strand, join: int | None) -> tuple[Token, ...]:
@@ -499,6 +421,3 @@ def _joining_at(strand: Strand, join: int | None) -> tuple[Token, ...]:
     if join is None or (stack and stack[-1].pc == join and stack[-1].depth == depth):
         return stack
     return (*stack, Token(join, strand.lanes, stack, depth))
-
-
-__all__ = ["Scheduler", "as_selection"]
