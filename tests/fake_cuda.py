@@ -67,6 +67,7 @@ class Launch:
     smem: int
     cluster: tuple[int, int, int] | None
     arguments: list[bytes]
+    cooperative: bool = False
 
 
 class MissingLibrary:
@@ -213,7 +214,9 @@ class FakeDriver:
     def cuLaunchKernelEx(self, config: Any, function: str, parameters: int, extra: int) -> tuple[Status]:  # noqa: N802
         sizes = [size for _, size in self.kernels[function].parameters]
         pointers = (ctypes.c_void_p * len(sizes)).from_address(parameters) if sizes else []
-        cluster = config.attrs[0].value.clusterDim if config.attrs else None
+        attributes = {attribute.id: attribute.value for attribute in config.attrs}
+        cluster = getattr(attributes.get("CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION"), "clusterDim", None)
+        together = getattr(attributes.get("CU_LAUNCH_ATTRIBUTE_COOPERATIVE"), "cooperative", 0)
         self.launches.append(
             Launch(
                 (config.gridDimX, config.gridDimY, config.gridDimZ),
@@ -221,6 +224,7 @@ class FakeDriver:
                 config.sharedMemBytes,
                 (cluster.x, cluster.y, cluster.z) if cluster else None,
                 [ctypes.string_at(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)],
+                bool(together),
             )
         )
         return (OK,)

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class ExitCode(IntEnum):
@@ -99,6 +99,16 @@ class ConfigError(UmmaProbeError):
 
     exit_code = ExitCode.USAGE
     title = "usage error"
+
+
+class LaunchShapeError(ConfigError):
+    """A launch asks for more than the device or the kernel allows."""
+
+    def __init__(self, what: str, problems: Sequence[tuple[str, str]]) -> None:
+        """Take the problems, each as (parameter of ``launch``, sentence)."""
+        super().__init__(f"{what}: " + "; ".join(sentence for _, sentence in problems))
+        self.parameter = problems[0][0]
+        """The parameter of ``launch`` that the first problem lies with."""
 
 
 class PtxSyntaxError(ConfigError):

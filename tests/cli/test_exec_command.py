@@ -194,6 +194,40 @@ def test_all_mistakes_are_reported_with_their_lines(case: Path) -> None:
     assert ":7" in text
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("block: [64, 1, 1]", "block: [64, 32, 1]", 5, "block has 2048 threads, must be at most 1024"),
+        ("block: [64, 1, 1]", "block: [64]\ncluster: [3]", 6, "is not a multiple of cluster"),
+        ("block: [64, 1, 1]", "block: [64]\ndynamic_smem: 300000", 6, "300000 dynamic bytes, must be at most"),
+        ("grid: [2]", "cooperative: true\ngrid: [9999]", 5, "needs all CTAs at once: there are 9999 of"),
+    ],
+)
+def test_a_shape_that_cannot_be_launched(case: Path, old: str, new: str, line: int, message: str) -> None:
+    result = _run(str(_edit(case, old, new)), "--target", "model")
+    assert isinstance(result.exception, ConfigError)
+    assert result.exception.where is not None
+    assert result.exception.where.line == line
+    assert message in result.exception.message
+
+
+def test_a_kernel_that_synchronises_its_grid(tmp_path: Path) -> None:
+    (tmp_path / "turn.cu").write_text("""
+#include <cooperative_groups.h>
+extern "C" __global__ void turn(unsigned* x) {
+  unsigned mine = blockIdx.x * blockDim.x + threadIdx.x, last = gridDim.x * blockDim.x - 1, other = x[last - mine];
+  cooperative_groups::this_grid().sync();
+  x[mine] = other;
+}
+""")
+    file = tmp_path / "case.yaml"
+    file.write_text("""\
+{name: turn, source: turn.cu, entry: turn, grid: [3], block: [32], cooperative: true, args: [{buffer: x}],
+ buffers: [{name: x, dtype: u32, shape: [96], init: arange}], expect: [{buffer: x, value: "x[::-1]"}]}
+""")
+    assert _run(str(file), "--target", "model").exit_code == 0
+
+
 def test_a_file_of_the_wrong_size(case: Path) -> None:
     (case.parent / "x.bin").write_bytes(bytes(399))
     _edit(case, "init: arange", "init: {file: x.bin}")

@@ -145,11 +145,13 @@ class Kernel(Protocol):
         block: Dims,
         cluster: Dims | None = None,
         dynamic_smem: int = 0,
+        cooperative: bool = False,
         args: Sequence[Any] = (),
         timeout: float | None = DEFAULT_TIMEOUT_S,
     ) -> LaunchOutcome:
         """Run it to its end.
 
+        :param cooperative: all CTAs are there at once, and ``cg::this_grid().sync()`` works.
         :raises UmmaProbeError: what it ran into; ``ConfigError`` if nothing ran.
         """
         ...

@@ -127,13 +127,15 @@ class CudaKernel:
         block: Dims,
         cluster: Dims | None = None,
         dynamic_smem: int = 0,
+        cooperative: bool = False,
         args: Sequence[Any] = (),
         timeout: float | None = DEFAULT_TIMEOUT_S,
     ) -> LaunchOutcome:
         """Run it to its end; see ``Kernel.launch``."""
         result = self._kernel.launch(
-            grid=grid, block=block, cluster=cluster, dynamic_smem=dynamic_smem, args=args, timeout=timeout
-        )
+            grid=grid, block=block, cluster=cluster, dynamic_smem=dynamic_smem, cooperative=cooperative, args=args,
+            timeout=timeout,
+        )  # fmt: skip
         return LaunchOutcome(result.gpu_seconds, printed=result.printed)
 
 

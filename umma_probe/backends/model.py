@@ -263,13 +263,16 @@ class ModelKernel:
         block: Dims,
         cluster: Dims | None = None,
         dynamic_smem: int = 0,
+        cooperative: bool = False,
         args: Sequence[Any] = (),
         timeout: float | None = DEFAULT_TIMEOUT_S,
     ) -> LaunchOutcome:
         """Run it to its end; see ``Kernel.launch``."""
         required = self._module.program(self._entry).required_cluster
         shape = dims("cluster", cluster) if cluster is not None else required or (1, 1, 1)
-        config = LaunchConfig(dims("grid", grid), dims("block", block), shape, int(dynamic_smem), cluster is not None)
+        config = LaunchConfig(
+            dims("grid", grid), dims("block", block), shape, int(dynamic_smem), cluster is not None, cooperative
+        )
         data = [argument_bytes(argument, f"argument {index} of kernel '{self._entry}'", self._device.address_of)
                 for index, argument in enumerate(args)]  # fmt: skip
         return self._device.run(self._module, self._entry, config, data, timeout)

@@ -80,6 +80,7 @@ class GpuKernel:
         block: Dims,
         cluster: Dims | None = None,
         dynamic_smem: int = 0,
+        cooperative: bool = False,
         args: Sequence[Any] = (),
         timeout: float | None = DEFAULT_TIMEOUT_S,
     ) -> LaunchResult:
@@ -87,6 +88,7 @@ class GpuKernel:
 
         :param cluster: CTAs a cluster; by default the kernel's ``__cluster_dims__``, else no clusters.
         :param dynamic_smem: bytes; more than 48 KiB is asked for as the driver wants it.
+        :param cooperative: all CTAs are there at once, or the driver refuses.
         :param args: in order: buffers (their address), NumPy scalars, bytes of a struct, tensor maps.
         :param timeout: seconds until a hang is declared; None waits for ever.
         :raises ConfigError: a limit is exceeded, or an argument does not fit; nothing ran.
@@ -99,6 +101,7 @@ class GpuKernel:
             dims("block", block),
             dims("cluster", cluster) if cluster is not None else implied,
             int(dynamic_smem),
+            cooperative,
         )
         check_launch(shape, self.facts, self.device.limits)
         packed = PackedArguments(args, self.facts, self.device.address_of)
@@ -154,6 +157,11 @@ class GpuKernel:
             cluster.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
             cluster.value.clusterDim.x, cluster.value.clusterDim.y, cluster.value.clusterDim.z = shape.cluster
             attributes.append(cluster)
+        if shape.cooperative:
+            together = api.CUlaunchAttribute()
+            together.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+            together.value.cooperative = 1
+            attributes.append(together)
         config.attrs = attributes
         config.numAttrs = len(attributes)
         return config

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from umma_probe.errors import ConfigError
+from umma_probe.errors import ConfigError, LaunchShapeError
 from umma_probe.launch_values import argument_bytes
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class LaunchShape:
     cluster: Dims
     dynamic_smem: int = 0
     """Bytes."""
+    cooperative: bool = False
+    """All CTAs at once."""
 
     def __str__(self) -> str:
         parts = [f"{what} {'x'.join(map(str, dims))}" for what, dims in (("grid", self.grid), ("block", self.block))]
@@ -70,22 +72,25 @@ class LaunchShape:
             parts.append(f"cluster {'x'.join(map(str, self.cluster))}")
         if self.dynamic_smem:
             parts.append(f"{self.dynamic_smem} bytes of dynamic shared memory")
+        if self.cooperative:
+            parts.append("cooperative")
         return ", ".join(parts)
 
 
 def check_launch(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> None:
     """Refuse what the driver would refuse, and say which number is wrong.
 
-    :raises ConfigError: with every limit that is exceeded.
+    :raises LaunchShapeError: with every limit that is exceeded.
     """
-    problems = [
-        *_block_problems(shape, kernel, limits),
-        *_axis_problems("grid", shape.grid, limits.max_grid),
-        *_cluster_problems(shape, kernel, limits),
-        *_smem_problems(shape, kernel, limits),
-    ]
+    found = {
+        "block": _block_problems(shape, kernel, limits),
+        "grid": _axis_problems("grid", shape.grid, limits.max_grid),
+        "cluster": _cluster_problems(shape, kernel, limits),
+        "dynamic_smem": _smem_problems(shape, kernel, limits),
+    }
+    problems = [(parameter, problem) for parameter, those in found.items() for problem in those]
     if problems:
-        raise ConfigError(f"kernel '{kernel.name}' cannot be launched with {shape}: " + "; ".join(problems))
+        raise LaunchShapeError(f"kernel '{kernel.name}' cannot be launched with {shape}", problems)
 
 
 def _block_problems(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> list[str]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from umma_probe.errors import ConfigError, DeviceError, UmmaProbeError
+from umma_probe.errors import DeviceError, LaunchShapeError, UmmaProbeError
 from umma_probe.model.asynchrony.async_engine import AsyncEngine, Policy
 from umma_probe.model.asynchrony.transfer_groups import TransferGroups
+from umma_probe.model.code.operands import SpecialSlot
 from umma_probe.model.code.special_registers import CtaPlace
 from umma_probe.model.code.tcgen05_rules import check_target
 from umma_probe.model.code.variables import SHARED_BASE
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
 
 MAX_RESIDENT_THREADS = 1 << 17
 SM_COUNT = 148
+"""What ``%nsmid`` says: a B200 has 148 multiprocessors. The model gives every resident CTA one of its own."""
 SNAPSHOTS = 64
 """Of so many CTAs the launch keeps what their Tensor Memory looked like."""
-"""What ``%nsmid`` says: a B200 has 148 multiprocessors. The model gives every resident CTA one of its own."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class LaunchConfig:
     cluster: Dim3 = (1, 1, 1)
     dynamic_smem: int = 0
     explicit_cluster: bool = False
+    cooperative: bool = False
+    """All CTAs are resident at once, or nothing runs."""
 
 
 @dataclass
@@ -81,6 +84,8 @@ class Launch:
     policy: Policy
     global_memory: GlobalMemory
     param_address: int = 0
+    grid_workspace: int = 0
+    """Address of the workspace of a cooperative launch."""
     clusters: range | None = None
     """Which clusters of the grid run here; all of them if None."""
     alone: str = ""
@@ -180,7 +185,7 @@ class Launch:
     def _start_cta(self, slot: int, cta: Dim3, rank: int) -> None:
         config = self.config
         place = CtaPlace(config.grid, config.block, config.cluster, cta, config.explicit_cluster, slot % SM_COUNT,
-                         SM_COUNT, config.dynamic_smem, self.shared_limit)  # fmt: skip
+                         SM_COUNT, config.dynamic_smem, self.shared_limit, self.grid_workspace)  # fmt: skip
         self.places[slot] = place
         self.cta_retired[slot] = False
         self.shared.clear(slot)
@@ -257,36 +262,59 @@ class Launch:
 
     def _check_limits(self) -> None:
         config, arch = self.config, self.arch
-        problems: list[str] = []
+        problems: list[tuple[str, str]] = []
         if any(g % c for g, c in zip(config.grid, config.cluster, strict=True)):
-            problems.append(f"grid {config.grid} is not a multiple of cluster {config.cluster}")
+            problems.append(("cluster", f"grid {config.grid} is not a multiple of cluster {config.cluster}"))
         if min(*config.grid, *config.block, *config.cluster) < 1:
-            problems.append("grid, block and cluster must be at least 1 in each direction")
+            problems.append(("grid", "grid, block and cluster must be at least 1 in each direction"))
         if self.block_threads > arch.max_threads_per_cta:
-            problems.append(f"block has {self.block_threads} threads, must be at most {arch.max_threads_per_cta}")
+            message = f"block has {self.block_threads} threads, must be at most {arch.max_threads_per_cta}"
+            problems.append(("block", message))
         if self.cluster_size > arch.max_cluster_ctas:
-            problems.append(f"cluster has {self.cluster_size} CTAs, must be at most {arch.max_cluster_ctas}")
+            message = f"cluster has {self.cluster_size} CTAs, must be at most {arch.max_cluster_ctas}"
+            problems.append(("cluster", message))
         for name, sizes, limits in (("grid", config.grid, arch.max_grid), ("block", config.block, arch.max_block)):
             if any(size > limit for size, limit in zip(sizes, limits, strict=True)):
-                problems.append(f"{name} is {sizes}, must be at most {limits}")
-        if config.dynamic_smem < 0:
-            problems.append(f"dynamic shared memory is {config.dynamic_smem} bytes, must be at least 0")
-        static = self.program.variables.static_shared_bytes
-        if static + config.dynamic_smem > arch.smem_per_cta_bytes:
-            problems.append(
-                f"shared memory is {static} static + {config.dynamic_smem} dynamic bytes, "
-                f"must be at most {arch.smem_per_cta_bytes}"
-            )
-        for name, wanted, actual in (
-            (".reqntid", self.program.required_block, config.block),
-            (".reqnctapercluster", self.program.required_cluster, config.cluster),
+                problems.append((name, f"{name} is {sizes}, must be at most {limits}"))
+        problems += self._shared_memory_problems()
+        if config.cooperative and not problems:
+            problems += self._residence_problems()
+        for key, name, wanted, actual in (
+            ("block", ".reqntid", self.program.required_block, config.block),
+            ("cluster", ".reqnctapercluster", self.program.required_cluster, config.cluster),
         ):
             if wanted is not None and wanted != actual:
-                problems.append(f"the kernel demands {name} {wanted}, the launch has {actual}")
+                problems.append((key, f"the kernel demands {name} {wanted}, the launch has {actual}"))
         if problems:
-            raise ConfigError(f"launch of {self.program.name}: " + "; ".join(problems))
+            raise LaunchShapeError(f"launch of {self.program.name}", problems)
+
+    def _shared_memory_problems(self) -> list[tuple[str, str]]:
+        static, dynamic = self.program.variables.static_shared_bytes, self.config.dynamic_smem
+        if dynamic < 0:
+            return [("dynamic_smem", f"dynamic shared memory is {dynamic} bytes, must be at least 0")]
+        limit = self.arch.smem_per_cta_bytes
+        message = f"shared memory is {static} static + {dynamic} dynamic bytes, must be at most {limit}"
+        return [("dynamic_smem", message)] if static + dynamic > limit else []
+
+    def _residence_problems(self) -> list[tuple[str, str]]:
+        """Whether all CTAs of a cooperative launch fit the machine at once; registers are not counted."""
+        arch, threads = self.arch, self.cta_threads
+        shared = self.program.variables.static_shared_bytes + self.config.dynamic_smem + arch.smem_reserved_bytes
+        on_sm = min(arch.ctas_per_sm, arch.threads_per_sm // threads, arch.smem_per_sm_bytes // shared)
+        room = min(on_sm * SM_COUNT, MAX_RESIDENT_THREADS // threads)
+        if self.cta_total <= room:
+            return []
+        message = (f"a cooperative launch needs all CTAs at once: there are {self.cta_total} of {threads} threads and "
+                   f"{shared} bytes of shared memory, must be at most {room}")  # fmt: skip
+        return [("grid", message)]
 
     # ------------------------------------------------------------------ services for operations
+    @property
+    def lacks_workspace(self) -> bool:
+        """The kernel looks for the workspace of a cooperative launch, and there is none."""
+        registers = (slot.name for slot in self.program.table.slots if isinstance(slot, SpecialSlot))
+        return not self.grid_workspace and "%envreg1" in registers
+
     def tick(self) -> int:
         """Advance the machine's clock and return it."""
         self.clock += 1

@@ -29,9 +29,14 @@ if TYPE_CHECKING:
     from umma_probe.model.code.program import Program
     from umma_probe.model.code.program_builder import Refusal
     from umma_probe.model.numbers.values import Array
+    from umma_probe.model.state.global_memory import Allocation
     from umma_probe.model.trace import Trace
 
 ops.load_all()
+
+GRID_WORKSPACE = np.array([8, 0], np.uint32).view(np.uint8)
+"""What ``%envreg1`` (high) and ``%envreg2`` (low) point to in a cooperative launch: its size in bytes, and the word in
+which ``grid.sync()`` counts arrivals (``grid_workspace`` in cooperative_groups/details/driver_abi.h of CUDA)."""
 
 
 @dataclass
@@ -117,10 +122,13 @@ class Machine:
         self.latest = None
         program = module.program(entry)
         block = self._parameter_block(program, arguments)
-        allocation = self.memory.allocate(max(len(block), 1), f"parameters of {entry}", 4096)
+        parameters = self._place(block, f"parameters of {entry}", 4096)
+        workspace = self._place(GRID_WORKSPACE, f"grid workspace of {entry}", 8) if config.cooperative else None
         try:
-            self.memory.write(allocation.address, block)
-            launch = Launch(program, config, self.arch, Policy.parse(policy), self.memory, allocation.address)
+            launch = Launch(
+                program, config, self.arch, Policy.parse(policy), self.memory, parameters.address,
+                workspace.address if workspace else 0,
+            )  # fmt: skip
             if trace is not None:
                 trace.attach(launch)
             self.latest = launch
@@ -130,7 +138,14 @@ class Machine:
                 run_launch(launch, jobs)
             return launch
         finally:
-            self.memory.free(allocation)
+            self.memory.free(parameters)
+            if workspace:
+                self.memory.free(workspace)
+
+    def _place(self, data: Array, label: str, align: int) -> Allocation:
+        allocation = self.memory.allocate(max(len(data), 1), label, align)
+        self.memory.write(allocation.address, data)
+        return allocation
 
     def _parameter_block(self, program: Program, arguments: Sequence[bytes]) -> Array:
         if len(arguments) != len(program.params):

@@ -114,6 +114,8 @@ def run_launch(launch: Launch, jobs: int) -> None:
 def _why_alone(launch: Launch) -> str:
     if launch.cta_total == launch.cluster_size:
         return "the grid is a single cluster"
+    if launch.config.cooperative:
+        return "the CTAs of a cooperative launch wait for each other"
     if launch.engine.random is not None:
         return "the random policy draws for the whole grid"
     if launch.engine.trace is not None:
@@ -228,7 +230,7 @@ def _work(whole: Launch, clusters: range, connection: Connection) -> None:
 def _run_part(whole: Launch, clusters: range) -> _Outcome:
     memory = whole.global_memory
     memory.bytes = watched = WatchedBytes(memory.bytes)
-    part = _Part(whole.program, whole.config, whole.arch, whole.policy, memory, whole.param_address, clusters)
+    part = _Part(whole.program, whole.config, whole.arch, whole.policy, memory, whole.param_address, clusters=clusters)
     try:
         part.run()
     except _Unclear as unclear:

@@ -46,11 +46,18 @@ class Arch:
     registers_per_cta: int = 64 * KIB
     registers_per_thread: int = 255
     portable_cluster_ctas: int = 8
+    threads_per_sm: int = 2048
+    ctas_per_sm: int = 32
 
     @property
     def has_wgmma(self) -> bool:
         """Whether the ``wgmma`` family assembles for it: on compute capability 9.0 alone."""
         return self.compute_capability == (9, 0)
+
+    @property
+    def smem_per_sm_bytes(self) -> int:
+        """What the CTAs of one multiprocessor share: one CTA's most, and what the system keeps of that CTA's."""
+        return self.smem_per_cta_bytes + self.smem_reserved_bytes
 
     @property
     def tmem_columns(self) -> int:
@@ -82,11 +89,15 @@ def arch(name: str) -> Arch:
     return ARCHS[name]
 
 
-def _chip(cc: tuple[int, int], suffixes: str, gpu: str, smem_kib: int, cluster: int, *, has_tmem: bool) -> None:
+def _chip(
+    cc: tuple[int, int], suffixes: str, gpu: str, smem_kib: int, cluster: int, *, has_tmem: bool,
+    threads: int = 2048, ctas: int = 32,
+) -> None:  # fmt: skip
     refs = (_LIMITS, _SMEM, _ACCEPTS, *((_TMEM,) if has_tmem else ()), *((_CLUSTER,) if cluster == 8 else ()))
     for suffix in suffixes:
         name = f"sm_{cc[0]}{cc[1]}{suffix}"
-        ARCHS.add(name, Arch(name, cc, gpu, has_tmem, suffix == "a", smem_kib * KIB, cluster, refs))
+        ARCHS.add(name, Arch(name, cc, gpu, has_tmem, suffix == "a", smem_kib * KIB, cluster, refs,
+                              threads_per_sm=threads, ctas_per_sm=ctas))  # fmt: skip
 
 
 #     cc       targets GPU                  smem  cluster
@@ -94,5 +105,5 @@ _chip((9, 0), "a", "H100, H200", 227, 16, has_tmem=False)
 _chip((10, 0), "af", "B200, GB200", 227, 16, has_tmem=True)
 _chip((10, 3), "af", "B300, GB300", 227, 16, has_tmem=True)
 _chip((10, 7), "af", "compute capability 10.7", 227, 8, has_tmem=True)
-_chip((11, 0), "af", "Thor", 227, 8, has_tmem=True)
-_chip((12, 0), "a", "RTX 50, RTX PRO", 99, 8, has_tmem=False)
+_chip((11, 0), "af", "Thor", 227, 8, has_tmem=True, threads=1536, ctas=24)
+_chip((12, 0), "a", "RTX 50, RTX PRO", 99, 8, has_tmem=False, threads=1536, ctas=24)

@@ -61,6 +61,15 @@ def test_big_clusters_are_asked_for() -> None:
     assert driver.function_attributes["NON_PORTABLE_CLUSTER_SIZE_ALLOWED"] == 1
 
 
+def test_a_cooperative_launch_asks_for_all_ctas_at_once() -> None:
+    driver, device = device_with(FakeKernel())
+    kernel = device.load_cubin(b"")["gemm"]
+    kernel.launch(grid=4, block=32, cluster=2, cooperative=True)
+    kernel.launch(grid=4, block=32, cluster=2)
+    assert [launch.cooperative for launch in driver.launches] == [True, False]
+    assert [launch.cluster for launch in driver.launches] == [(2, 1, 1)] * 2
+
+
 def test_the_kernels_own_cluster_is_not_set_twice() -> None:
     driver, device = device_with(FakeKernel(cluster=(2, 1, 1)))
     result = device.load_cubin(b"")["gemm"].launch(grid=4, block=32)

@@ -155,6 +155,7 @@ def _parameters(case: LaunchCase) -> dict[str, object]:
         "block": "x".join(map(str, case.block)),
         "cluster": "x".join(map(str, case.cluster or (1, 1, 1))),
         "dynamic_smem": case.dynamic_smem,
+        "cooperative": case.cooperative,
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.errors import ConfigError
+from umma_probe.errors import ConfigError, LaunchShapeError
 from umma_probe.harness import milestones
 from umma_probe.harness.launch_case.arguments import argument, check_arguments, write_pointers
 from umma_probe.harness.launch_case.dtypes import from_values, to_values
@@ -111,10 +111,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
     # before the launch: a mistake in an expectation must not cost a run
     expected = [_expected(entry, specs[entry.buffer], specs, inputs) for entry in case.expect]
     milestones.launch_begins()
-    outcome = kernel.launch(
-        grid=case.grid, block=case.block, cluster=case.cluster, dynamic_smem=case.dynamic_smem, args=arguments,
-        timeout=timeout,
-    )  # fmt: skip
+    outcome = _launch(kernel, case, arguments, timeout)
     outputs = {name: buffers[name].numpy().reshape(-1).view(np.uint8) for name in specs}
     checks = [
         compare(entry, specs[entry.buffer], wanted, outputs[entry.buffer], inputs[entry.buffer])
@@ -128,6 +125,17 @@ def _kernel(module: Module, case: LaunchCase) -> Kernel:
         return module[case.entry]
     except ConfigError as error:
         error.where = error.where or case.entry_where
+        raise
+
+
+def _launch(kernel: Kernel, case: LaunchCase, arguments: Sequence[Any], timeout: float | None) -> LaunchOutcome:
+    try:
+        return kernel.launch(
+            grid=case.grid, block=case.block, cluster=case.cluster, dynamic_smem=case.dynamic_smem,
+            cooperative=case.cooperative, args=arguments, timeout=timeout,
+        )  # fmt: skip
+    except LaunchShapeError as error:
+        error.where = error.where or case.shape_where.get(error.parameter)
         raise
 
 

@@ -128,12 +128,16 @@ class LaunchCase:
     block: tuple[int, int, int]
     cluster: tuple[int, int, int] | None
     dynamic_smem: int
+    cooperative: bool = False
+    """All CTAs at once, for ``cg::this_grid().sync()``."""
     buffers: list[BufferSpec] = field(default_factory=list)
     tensor_maps: list[TensorMapSpec] = field(default_factory=list)
     args: list[Argument] = field(default_factory=list)
     expect: list[Expectation] = field(default_factory=list)
     entry_where: Where = field(default_factory=Where)
     args_where: Where = field(default_factory=Where)
+    shape_where: dict[str, Where] = field(default_factory=dict)
+    """Of grid, block, cluster and dynamic_smem."""
 
 
 def load_case(path: Path) -> LaunchCase:
@@ -169,12 +173,15 @@ class _Reader:
             block=_dims(top, "block"),
             cluster=_dims(top, "cluster") if "cluster" in top else None,
             dynamic_smem=top.integer("dynamic_smem", 0),
+            cooperative=top.flag("cooperative"),
         )
         case.buffers = self._buffers(top)
         case.tensor_maps = [self._map(section) for section in top.sections("tensor_maps")]
         case.args = [self._argument(section) for section in top.sections("args")]
         case.expect = [self._expectation(section) for section in top.sections("expect")]
         case.entry_where = self.faults.where(top.node_of("entry"))
+        case.shape_where = {key: self.faults.where(top.node_of(key) if key in top else top.node_of("grid"))
+                            for key in ("grid", "block", "cluster", "dynamic_smem")}  # fmt: skip
         case.args_where = self.faults.where(top.node_of("args"))
         top.finish()
         return case

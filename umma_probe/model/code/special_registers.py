@@ -29,6 +29,8 @@ class CtaPlace:
     sm_count: int
     dynamic_shared_bytes: int
     total_shared_bytes: int
+    grid_workspace: int = 0
+    """Address of what the CTAs of a cooperative launch synchronise on; 0 in any other launch."""
 
     @property
     def cluster_index(self) -> Dim3:
@@ -95,6 +97,9 @@ SPECIAL_REGISTERS |= {
     "%reserved_smem_offset_begin": lambda p, t: 0,
     "%reserved_smem_offset_end": lambda p, t: 1024,
     **{f"%envreg{n}": (lambda p, t: 0) for n in range(32)},
+    # not PTX but what the driver promises cooperative_groups/details/driver_abi.h of the CUDA toolkit
+    "%envreg1": lambda p, t: p.grid_workspace >> 32,
+    "%envreg2": lambda p, t: p.grid_workspace & 0xFFFF_FFFF,
 }
 _lane_mask("eq", _LANES)
 _lane_mask("lt", _LANES - 1)

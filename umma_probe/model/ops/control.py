@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MISC = "Miscellaneous Instructions"
 SYNC = "Parallel Synchronization and Communication Instructions"
 MAX_REGISTERS = range(24, 257, 8)
+_COOPERATIVE = "it asks for a grid workspace; grid.sync() needs cooperative=True (in a launch case, cooperative: true)"
 
 
 def _no_effect(f: Frame) -> None:
@@ -32,7 +33,8 @@ def trap(ops: Operands) -> Executor:
     ops.expect_count(0)
 
     def run(f: Frame) -> None:
-        f.fault(DeviceError, "trap: the kernel ended itself")
+        hint = _COOPERATIVE if f.launch.lacks_workspace else ""
+        f.fault(DeviceError, "trap: the kernel ended itself", hint=hint)
 
     return run
 
