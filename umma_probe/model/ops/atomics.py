@@ -32,9 +32,18 @@ SPACES = {
     "shared::cta": "shared",
     "shared::cluster": "shared::cluster",
 }
+MODIFIERS = "{order?}.{scope?}.{space?}.{op}.{noftz?}.{hint?}.{vector?}.{type}"
 ORDERS = ("relaxed", "acquire", "release", "acq_rel")
-OPS = ("add", "inc", "dec", "min", "max", "and", "or", "xor", "exch")
-ATOM_TYPES = "b32 b64 b128 u32 s32 u64 s64 f32 f64 f16 bf16 f16x2 bf16x2"
+QUALIFIERS: dict[str, Any] = {
+    "order": ORDERS,
+    "scope": SCOPES,
+    "space": SPACES,
+    "op": ("add", "inc", "dec", "min", "max", "and", "or", "xor", "exch"),
+    "hint": CACHE_HINT,
+    "vector": VECTORS,
+    "type": "b32 b64 b128 u32 s32 u64 s64 f32 f64 f16 bf16 f16x2 bf16x2",
+}
+"""What both forms take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +58,14 @@ class Access:
     """The memory word of one element."""
 
 
-@operation(
-    "atom.{order?}.{scope?}.{space?}.{op}.{noftz?}.{hint?}.{vector?}.{type}",
-    refs=(documented(f"{FAMILY}: atom"),),
-    order=ORDERS,
-    scope=SCOPES,
-    space=SPACES,
-    op=OPS,
-    hint=CACHE_HINT,
-    vector=VECTORS,
-    type=ATOM_TYPES,
-)
+@operation(f"atom.{MODIFIERS}", refs=(documented(f"{FAMILY}: atom"),), **QUALIFIERS)
 def atom(ops: Operands, space: str | None, op: str, hint: str | None, type: PtxType, **_: Any) -> Executor:
     """``atom.op.type d, [a], b{, cache-policy}``."""
     ops.expect_count(4 if hint else 3)
     return _bind(ops, space, op, type, returns=True)
 
 
-@operation(
-    "red.{order?}.{scope?}.{space?}.{op}.{noftz?}.{hint?}.{vector?}.{type}",
-    refs=(documented(f"{FAMILY}: red"),),
-    order=ORDERS,
-    scope=SCOPES,
-    space=SPACES,
-    op=OPS,
-    hint=CACHE_HINT,
-    vector=VECTORS,
-    type=ATOM_TYPES,
-)
+@operation(f"red.{MODIFIERS}", refs=(documented(f"{FAMILY}: red"),), **QUALIFIERS)
 def red(ops: Operands, space: str | None, op: str, hint: str | None, type: PtxType, **_: Any) -> Executor:
     """``red.op.type [a], b{, cache-policy}``."""
     ops.expect_count(3 if hint else 2)
