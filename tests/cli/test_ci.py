@@ -110,7 +110,7 @@ def test_what_a_file_has_and_the_model_lacks(cli, tmp_path: Path) -> None:
     path.write_text(KERNEL.replace("BODY", "{ vadd.s32.s32.s32 %f0, %f1, %f2; } vadd.s32.s32.s32 %f0, %f1, %f2;"))
     code, out, _ = cli("model", "ops", "--missing", str(path))
     assert code == 4
-    assert out.startswith("vadd.s32.s32.s32  (2 times, first in line 5): unknown instruction 'vadd'")
+    assert out.startswith("vadd.s32.s32.s32  (2 times, first in line 5): the model has no instruction 'vadd'")
     path.write_text(KERNEL.replace("BODY", REFUSED_LATER).replace(".visible", ".extern .func cudaThing (); .visible"))
     code, out, _ = cli("model", "ops", "--missing", str(path), "--json")
     rows = {row["text"]: row for row in json.loads(out)["missing"]}

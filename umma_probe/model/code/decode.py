@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from umma_probe.errors import InternalError, NotModelled, unknown_name
+from umma_probe.errors import InternalError, NotModelled
 from umma_probe.model.numbers.values import TYPES, PtxType, types
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def find_operation(opcode: str, words: tuple[str, ...]) -> tuple[Operation, dict
     """
     candidates = OPERATIONS.get(opcode)
     if not candidates:
-        raise NotModelled(unknown_name("instruction", opcode, OPERATIONS))
+        raise NotModelled(f"the model has no instruction '{opcode}'", hint="umma-probe model ops lists what it has")
     misfits: list[tuple[str, str]] = []
     for candidate in candidates:
         values = candidate.match(words)
