@@ -4,7 +4,7 @@ The PTX ISA says that rows move "down" by one, except the last, and that a ``tcg
 ordered after it. Direction and extent are inferred from these: lane i takes lane i + 1 of its 32 lanes, and the last
 one stays, to be refilled by the copy. Cells hold the sentinel, which names its own place; rows of A are coded by
 number. What is found is named by a rule where one fits. Which partitions take part is noted: the PTX ISA's "for a warp"
-may mean the one of the address, CUTLASS's copies speak for all four.
+and the shape 31x256b name the one of the address, CUTLASS's copies speak for all four.
 """
 
 from __future__ import annotations

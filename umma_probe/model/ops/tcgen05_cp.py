@@ -19,8 +19,8 @@ from umma_probe.model.code.decode import operation
 from umma_probe.model.mma.operand_fetch import check_async_read, checked_smem_desc
 from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup
-from umma_probe.model.sanitizer.tensor_order import Access, Touch
-from umma_probe.model.state.tmem import COLUMN_MASK
+from umma_probe.model.sanitizer.tensor_order import LANE_GROUP, Access, Touch
+from umma_probe.model.state.tmem import COLUMN_MASK, LANE_SHIFT
 from umma_probe.model.threads.cta_pair import cta_slots
 from umma_probe.spec.kinds import Packing
 from umma_probe.spec.sources import Evidence, Ref, assumed, documented, header
@@ -41,12 +41,15 @@ REFS = (
             "readback after cp.b4x16_p64 on silicon would settle it"),
     Ref("deepgemm", "scale factors are copied again with no wait for the MMAs that read them", Evidence.KERNEL,
         "an earlier MMA reads its operands before a later cp overwrites them; not in the PTX ISA's list of pipelines"),
-    assumed("tcgen05.shift", "in each partition of 32 lanes, lane i takes lane i + 1 and lane 31 keeps its value"),
+    documented("tcgen05.shift", "rows of 32 bytes, for a warp, from a lane that is a multiple of 32"),
+    documented("Data Movement Shape", "31x256b: 31 rows move, so one partition of 32 lanes, that of the address"),
+    assumed("tcgen05.shift", "lane i takes lane i + 1, and the last of the 32 lanes keeps its value"),
 )  # fmt: skip
 SHIFT_REF = documented("tcgen05.shift", "the lane is a multiple of 32; only architecture-specific targets have it")
 U64 = TYPES["u64"]
 LANES = np.arange(128)
 SHIFT_COLUMNS = 8
+SHIFT_ROWS = 31
 BEFORE = frozenset({"mma", "shift"})
 """Earlier operations that a cp or shift takes effect after (see ``REFS`` for mma before cp)."""
 
@@ -135,7 +138,7 @@ def _read_rows(launch: Launch, pc: int, thread: int, slot: int, word: int, rows:
 
 @operation("tcgen05.shift.{group}.down", group=CtaGroup, refs=REFS)
 def shift(ops: Operands, group: CtaGroup) -> Executor:
-    """Move 8 columns down by one lane."""
+    """Move 8 columns down by one lane, in the 32 lanes from the address on."""
     ops.expect_count(1)
 
     def move(launch: Launch, pc: int, thread: int, slot: int, taddr: int, word: int) -> None:
@@ -147,14 +150,24 @@ def shift(ops: Operands, group: CtaGroup) -> Executor:
                 f"tcgen05.shift: address has lane {lane}, must be a multiple of 32", ref=str(SHIFT_REF)
             )
         columns = slice(column, column + SHIFT_COLUMNS)
-        launch.tmem.check(launch, pc, thread, slot, (lane, 128), (column, column + SHIFT_COLUMNS), "tcgen05.shift")
-        for first in range(lane, 128, 32):
-            words = launch.tmem.words[slot, first + 1 : first + 32, columns].copy()
-            lanes = np.arange(first, first + 31)
-            launch.tmem.write(slot, lanes[:, None], np.arange(column, column + SHIFT_COLUMNS)[None, :], words, pc)
-        launch.review("assumed-shift", "tcgen05.shift: direction and extent are assumed, not documented", thread)
+        ends = (lane, lane + SHIFT_ROWS + 1), (column, column + SHIFT_COLUMNS)
+        launch.tmem.check(launch, pc, thread, slot, *ends, "tcgen05.shift")
+        words = launch.tmem.words[slot, lane + 1 : lane + SHIFT_ROWS + 1, columns].copy()
+        lanes = np.arange(lane, lane + SHIFT_ROWS)
+        launch.tmem.write(slot, lanes[:, None], np.arange(column, column + SHIFT_COLUMNS)[None, :], words, pc)
+        launch.review(
+            "assumed-shift",
+            "tcgen05.shift: the direction, and that only the 32 lanes of the address move, are assumed",
+            thread,
+        )
 
     return _in_flight("shift", group, ops.address(0), None, move, SHIFT_COLUMNS)
+
+
+def _lane_groups(kind: str, taddr: int) -> slice:
+    """Which groups of lanes it touches; a copy counts as touching all."""
+    lane = taddr >> LANE_SHIFT
+    return slice(lane // LANE_GROUP, (lane + SHIFT_ROWS + 1) // LANE_GROUP) if kind == "shift" else slice(None)
 
 
 def _columns(taddr: int, width: int) -> slice:
@@ -191,7 +204,7 @@ def _in_flight(
             launch.tensor_order.access(
                 Access(pc, thread, kind),
                 [
-                    Touch(slot, slice(None), _columns(taddr, width), reads=kind == "shift", writes=True)
+                    Touch(slot, _lane_groups(kind, taddr), _columns(taddr, width), reads=kind == "shift", writes=True)
                     for slot in slots
                 ],
             )

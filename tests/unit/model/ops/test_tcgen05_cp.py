@@ -96,18 +96,21 @@ def test_both_ctas_of_a_pair_copy_their_own_shared_memory():
         assert cells[33, 1] == source_word(1, 1, 32) + (cta << 16)
 
 
-def test_shift_takes_the_next_lane_and_keeps_the_last_of_each_partition():
+@pytest.mark.parametrize("first", [0, 64, 96])
+def test_shift_takes_the_next_lane_in_the_32_lanes_of_its_address_and_keeps_the_last(first: int):
     fill = "shl.b32 %x, %warp, 21; add.u32 %z, %base, %x;\n"
     registers = ", ".join(["%tid"] * 16)
     fill += (
         f"tcgen05.st.sync.aligned.32x32b.x16.b32 [%z], {{{registers}}};\ntcgen05.wait::st.sync.aligned;\nbar.sync 0;\n"
     )
-    body = INIT + fill + "add.u32 %z, %base, 4;\n@%p0 tcgen05.shift.cta_group::1.down [%z];\n" + COMMIT
+    body = (
+        INIT + fill + f"add.u32 %z, %base, {(first << 16) + 4};\n@%p0 tcgen05.shift.cta_group::1.down [%z];\n" + COMMIT
+    )
     ran = run(body + WAIT.format(parity=0))
     cells = ran.launch.tmem_snapshots[0].words
     lanes = np.arange(128)
     assert (cells[:, [0, 3, 12, 15]] == lanes[:, None]).all()
-    assert (cells[:, 4:12] == np.where(lanes % 32 == 31, lanes, lanes + 1)[:, None]).all()
+    assert (cells[:, 4:12] == np.where((lanes >= first) & (lanes < first + 31), lanes + 1, lanes)[:, None]).all()
     assert "assumed-shift" in ran.reviews
     with pytest.raises(IllegalProgram, match="shift on sm_100f"):
         run(body, arch="sm_100f")
