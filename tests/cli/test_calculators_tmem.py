@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from umma_probe.cli.main import run
 from umma_probe.cli.rendering import heading, render
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -28,14 +27,11 @@ def addresses(found):
 
 
 @pytest.fixture
-def umma(capsys):
+def umma(cli):
     """Run a command line: exit code, stdout, stderr."""
 
     def call(line: str):
-        with pytest.raises(SystemExit) as leaving:
-            run(line.split())
-        captured = capsys.readouterr()
-        return int(leaving.value.code or 0), captured.out, captured.err
+        return cli(*line.split())
 
     return call
 

@@ -6,27 +6,12 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
-
-from umma_probe.cli.main import run
-
 KERNEL = """
 .version 9.0
 .target sm_100a
 .address_size 64
 .visible .entry k() { .reg .f32 %f<3>; add.f32 %f0, %f1, %f2; BODY ret; }
 """
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            run(list(arguments))
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return call
 
 
 def config(folder: Path, expect: str) -> str:

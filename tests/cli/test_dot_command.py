@@ -1,11 +1,10 @@
 """umma-probe dot: measured words through the command line, files, and what a wrong input is told."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-
-from umma_probe.cli.main import _exit_code
 
 FILE = Path(__file__).parents[1] / "vectors" / "b200_words.json"
 VECTORS = json.loads(FILE.read_text())["vectors"]
@@ -14,13 +13,8 @@ TF32 = ["--kind", "tf32", "--a-type", "tf32", "--a", ONES, "--b", ONES]
 
 
 @pytest.fixture
-def run(capsys):
-    def invoke(*args):
-        code = _exit_code(["dot", *args], debug=False)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return invoke
+def run(cli):
+    return partial(cli, "dot")
 
 
 def options_of(row):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from umma_probe.backends.model import ModelKernel
-from umma_probe.cli.main import run
 from umma_probe.errors import Deadlock
 from umma_probe.record import store
 
@@ -15,14 +16,8 @@ HOLE = "operand-hole:512-575,768-831"
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            run(["fmha", *arguments])
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return call
+def cli(cli: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+    return partial(cli, "fmha")
 
 
 def test_a_pass_is_one_table_and_one_line(cli) -> None:

@@ -1,12 +1,10 @@
 """umma-probe idesc: CUTLASS's words through the command line, decoding, problems and exit codes."""
 
 import csv
-import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-
-from umma_probe.cli.main import _exit_code
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 GOOD = ["--kind", "f16", "--a", "bf16", "--b", "bf16", "--d", "f32", "--m", "128", "--n", "64"]
@@ -29,22 +27,13 @@ def options_of(row):
 
 
 @pytest.fixture
-def run(capsys):
-    def invoke(*args):
-        code = _exit_code(["idesc", *args], debug=False)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return invoke
+def run(cli):
+    return partial(cli, "idesc")
 
 
 @pytest.fixture
-def run_json(run):
-    def invoke(*args):
-        code, out, _ = run(*args, "--json")
-        return code, json.loads(out)
-
-    return invoke
+def run_json(cli_json):
+    return partial(cli_json, "idesc")
 
 
 def test_words_of_cutlass(run_json):

@@ -8,21 +8,9 @@ from pathlib import Path
 import pytest
 
 from umma_probe.backends.base import LaunchOutcome, Note
-from umma_probe.cli.main import run
 from umma_probe.errors import CompileError, Deadlock, DeviceError, DeviceUnavailable, NotModelled
 from umma_probe.gpu import nvrtc
 from umma_probe.harness import run as runner
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            run(list(arguments))
-        captured = capsys.readouterr()
-        return int(exit_.value.code or 0), captured.out, captured.err
-
-    return call
 
 
 def test_a_probe_that_passes(cli) -> None:

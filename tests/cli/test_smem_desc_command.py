@@ -2,12 +2,11 @@
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-from umma_probe.cli.main import _exit_code
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 MAPS = json.loads((VECTORS / "smem_desc_maps.json").read_text())["cases"]
@@ -15,22 +14,13 @@ GOOD = ["--start", "0x8000", "--lbo", "0", "--sbo", "1024", "--swizzle", "128B"]
 
 
 @pytest.fixture
-def run(capsys):
-    def invoke(*args):
-        code = _exit_code(["smem-desc", *args], debug=False)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return invoke
+def run(cli):
+    return partial(cli, "smem-desc")
 
 
 @pytest.fixture
-def run_json(run):
-    def invoke(*args):
-        code, out, _ = run(*args, "--json")
-        return code, json.loads(out)
-
-    return invoke
+def run_json(cli_json):
+    return partial(cli_json, "smem-desc")
 
 
 def test_words_of_cutlass(run_json):
