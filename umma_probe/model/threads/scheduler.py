@@ -406,7 +406,7 @@ class Scheduler:
 
 
 def _part_off(strand: Strand, taken: Array, target: int, join: int | None) -> Strand:
-    """The lanes ``taken`` as a strand at ``target``; they and the rest, which ``strand`` keeps, meet again at ``join``."""
+    """The lanes ``taken`` as a strand at ``target``; they and the rest (``strand``) meet again at ``join``."""
     stack = _joining_at(strand, join)
     lanes = mask_of(strand.threads[taken] & 31)
     part = Strand(strand.warp, lanes, target, stack, strand.calls, strand.turn + (target <= strand.pc))
