@@ -1,4 +1,5 @@
-"""What every launch takes, whatever runs it: dimensions and arguments, from Python values to what a kernel gets."""
+"""What every launch takes, whatever runs it: dimensions, arguments, a time limit; from Python values to what a
+kernel gets."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from typing import Any
 
 from umma_probe.errors import ConfigError
 
+DEFAULT_TIMEOUT_S = 60.0
+"""Of a launch, until it is taken to hang."""
 Dims = int | Sequence[int]
 AddressOf = Callable[[Any], int | None]
 """The address of a buffer of the device; None for what is none."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from umma_probe.errors import ConfigError
+from umma_probe.launch_values import DEFAULT_TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from umma_probe.launch_values import Dims
-
-DEFAULT_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)

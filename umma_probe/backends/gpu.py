@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from umma_probe.backends.base import (
-    DEFAULT_TIMEOUT_S,
     DeviceIdentity,
     LaunchOutcome,
     TmemSnapshot,
@@ -13,6 +12,7 @@ from umma_probe.backends.base import (
     source_text,
 )
 from umma_probe.errors import ConfigError, DeviceUnavailable
+from umma_probe.launch_values import DEFAULT_TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

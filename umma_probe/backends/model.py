@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from umma_probe.backends.base import (
-    DEFAULT_TIMEOUT_S,
     DeviceIdentity,
     LaunchOutcome,
     Note,
@@ -22,7 +21,7 @@ from umma_probe.backends.base import (
     source_text,
 )
 from umma_probe.errors import ConfigError, DeviceTimeout
-from umma_probe.launch_values import argument_bytes, dims
+from umma_probe.launch_values import DEFAULT_TIMEOUT_S, argument_bytes, dims
 from umma_probe.model.asynchrony.async_engine import Policy
 from umma_probe.model.launch import LaunchConfig
 from umma_probe.model.machine import LoadedModule, Machine

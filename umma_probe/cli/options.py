@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from umma_probe.backends.base import DEFAULT_TIMEOUT_S
+from umma_probe.launch_values import DEFAULT_TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

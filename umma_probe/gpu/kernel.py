@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +17,15 @@ from umma_probe.gpu.launch import (
     PackedArguments,
     check_launch,
 )
+from umma_probe.gpu.memory import address_on
 from umma_probe.gpu.printf import printed_text
-from umma_probe.launch_values import dims
+from umma_probe.launch_values import DEFAULT_TIMEOUT_S, dims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from umma_probe.gpu.device import GpuDevice
+    from umma_probe.gpu.context import GpuContext
     from umma_probe.launch_values import Dims
-
-DEFAULT_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class LaunchResult:
 class GpuModule:
     """Loaded code; ``module["entry"]`` is a kernel."""
 
-    def __init__(self, device: GpuDevice, handle: Any) -> None:
+    def __init__(self, device: GpuContext, handle: Any) -> None:
         self.device = device
         self._handle = handle
         self._kernels: dict[str, GpuKernel] = {}
@@ -104,7 +104,7 @@ class GpuKernel:
             cooperative,
         )
         check_launch(shape, self.facts, self.device.limits)
-        packed = PackedArguments(args, self.facts, self.device.address_of)
+        packed = PackedArguments(args, self.facts, partial(address_on, self.device))
         self.device.activate()
         return self._run(shape, packed, timeout)
 

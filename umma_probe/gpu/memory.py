@@ -11,13 +11,13 @@ from umma_probe.errors import ConfigError
 from umma_probe.gpu.driver import call
 
 if TYPE_CHECKING:
-    from umma_probe.gpu.device import GpuDevice
+    from umma_probe.gpu.context import GpuContext
 
 
 class DeviceBuffer:
     """Device memory with a shape and a dtype; freed with the object."""
 
-    def __init__(self, device: GpuDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, device: GpuContext, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         device.activate()
         self.device = device
         self.shape = shape
@@ -49,7 +49,12 @@ class DeviceBuffer:
             call(self.device.api, "cuMemcpyHtoD", self.address, host.ctypes.data, self.nbytes)
 
 
-def _release(device: GpuDevice, address: int) -> None:
+def address_on(device: GpuContext, argument: Any) -> int | None:
+    """The address of a buffer of this device; None for everything else."""
+    return argument.address if isinstance(argument, DeviceBuffer) and argument.device is device else None
+
+
+def _release(device: GpuContext, address: int) -> None:
     """Free, unless the context is lost: its memory went with it, and the call could wait for ever."""
     if device.lost is None:
         call(device.api, "cuCtxSetCurrent", device._context)

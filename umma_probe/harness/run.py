@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.backends.base import DEFAULT_TIMEOUT_S
 from umma_probe.backends.target import DEFAULT_MODEL_ARCH, check_arch, open_target, required_arch
 from umma_probe.errors import ConfigError, DeviceUnavailable, InternalError, UmmaProbeError
 from umma_probe.harness import milestones
@@ -20,6 +19,7 @@ from umma_probe.harness.diagnosis.errors import diagnose_error
 from umma_probe.harness.manifest import ProbeContract, load_probe
 from umma_probe.harness.reporting import add_notes, environment, exit_code, fail_with, settle, target_record
 from umma_probe.harness.suite import Experiment, Input, Judgement, LaunchPlan, Mapped, Output, Outputs, load_suite
+from umma_probe.launch_values import DEFAULT_TIMEOUT_S
 from umma_probe.record.schema import Report, Timing, Verdict
 
 __all__ = ["exit_code", "run_probe"]

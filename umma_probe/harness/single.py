@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from umma_probe.backends.base import DEFAULT_TIMEOUT_S
 from umma_probe.backends.target import choose_target, required_arch
 from umma_probe.errors import ConfigError, DeviceTimeout, DeviceUnavailable
 from umma_probe.gpu.info import Driver, Nvrtc, probe_environment
@@ -17,6 +16,7 @@ from umma_probe.harness.launch_case import report as cases
 from umma_probe.harness.launch_case.schema import load_case
 from umma_probe.harness.manifest import load_probe
 from umma_probe.harness.reporting import environment, fail_with
+from umma_probe.launch_values import DEFAULT_TIMEOUT_S
 from umma_probe.record.schema import Report, Target
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from umma_probe.harness.manifest import load_probe, probe_names
 from umma_probe.harness.sweep.case import Answer, CaseSpec, SweepCase
 from umma_probe.harness.sweep.condition import Condition
 from umma_probe.harness.sweep.values import Axis, axis, product
+from umma_probe.launch_values import DEFAULT_TIMEOUT_S
 from umma_probe.model.asynchrony.async_engine import Policy
 from umma_probe.record.expectations import Expectation, expectation
 from umma_probe.spec.machine import ARCHS
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
     from umma_probe.harness.manifest import ProbeContract
 
-DEFAULT_TIMEOUT_S = 60.0
 MAX_CASES = 200_000
 
 
