@@ -8,7 +8,7 @@ import numpy as np
 
 from umma_probe.harness.coding import decode_d
 from umma_probe.harness.diagnosis.instruction import untouched
-from umma_probe.harness.gemm.judge import expected_elements
+from umma_probe.harness.gemm.judge import differing, expected_elements
 from umma_probe.harness.occupancy import NOWHERE, columns, lanes
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def _values(trial: Trial, place: np.ndarray) -> list[str]:
     for seen in trial.seen:
         words = trial.words(seen)
         zero &= decode_d(words, trial.clean.d_type) == 0
-        wrong |= words != trial.expected_words(seen)
+        wrong |= differing(trial, trial.expected_words(seen), words)
     facts = []
     if (zero & place).any():
         facts.append(f"zero in all launches: columns {columns(zero & place)}, lanes {lanes(zero & place)}")

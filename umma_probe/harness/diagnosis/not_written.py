@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.harness.diagnosis.instruction import untouched
-from umma_probe.harness.gemm.judge import expected_elements
+from umma_probe.harness.gemm.judge import differing, expected_elements
 from umma_probe.harness.occupancy import NOWHERE, columns, lanes
 from umma_probe.harness.readback import joined
 from umma_probe.record.schema import Diagnosis
@@ -44,7 +44,8 @@ def diagnose_not_written(trial: Trial) -> Diagnosis | None:
 
 def _documented(trial: Trial) -> BoolArray:
     """Cells (128, 512) that hold in every launch what the documents say."""
-    return np.asarray(np.all([trial.words(seen) == trial.expected_words(seen) for seen in trial.seen], axis=0))
+    wrong = [differing(trial, trial.expected_words(seen), trial.words(seen)) for seen in trial.seen]
+    return np.asarray(~np.any(wrong, axis=0))
 
 
 def _evidence(trial: Trial, missing: BoolArray, wrong: BoolArray) -> list[str]:
