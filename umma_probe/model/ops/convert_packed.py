@@ -2,7 +2,8 @@
 
 Rules enforced here: with two sources a, b the first goes to the upper half of the result. The 8-, 6- and 4-bit types
 demand ``.satfinite`` (UE8M0 may go without), hold one value a byte (e2m1x2: a nibble), and are read back exactly into
-f16x2 or bf16x2. Narrow registers (.b8) hold e2m1x2.
+f16x2 or bf16x2, where ``.satfinite`` (bf16x2 only) makes Inf the largest number. Narrow registers (.b8) hold e2m1x2.
+``.scaled::n2::ue8m0`` is not modelled.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from umma_probe.errors import PtxSyntaxError
 from umma_probe.model.code.decode import alu, operation
 from umma_probe.model.numbers import narrowing
 from umma_probe.model.numbers.narrowing import Narrowing
-from umma_probe.model.numbers.rounding import Rounding, bf16_words, f16_words
+from umma_probe.model.numbers.rounding import Rounding
 from umma_probe.model.numbers.values import TYPES
 from umma_probe.spec.encoding import decode_to_float64
 from umma_probe.spec.sources import documented
@@ -57,25 +58,27 @@ def _from_two(dst: PtxType, how: Narrowing) -> Function:
 
 
 @alu(
-    "cvt.{mode}.{relu?}.{satfinite?}.{dst}.f32",
-    operands="dst f32 f32",
+    "cvt.{mode}.{relu?}.{satfinite?}.{dst}.{src}",
+    operands="dst src src",
     mode=NEAREST_OR_ZERO,
     dst="f16x2 bf16x2",
+    src="f32",
     refs=CONVERT,
 )
-def to_halves(mode: Rounding, relu: bool, satfinite: bool, dst: PtxType) -> Function:
+def to_halves(mode: Rounding, relu: bool, satfinite: bool, dst: PtxType, src: PtxType) -> Function:
     """Two f32 to f16x2 or bf16x2."""
     return _from_two(dst, Narrowing(mode, relu=relu, satfinite=satfinite))
 
 
-@alu("cvt.rn.satfinite.{relu?}.{dst}.f32", operands="dst f32 f32", dst=SMALL, refs=CONVERT)
-def to_small(relu: bool, dst: PtxType) -> Function:
+@alu("cvt.rn.satfinite.{relu?}.{dst}.{src}", operands="dst src src", dst=SMALL, src="f32", refs=CONVERT)
+def to_small(relu: bool, dst: PtxType, src: PtxType) -> Function:
     """Two f32 to an 8-, 6- or 4-bit type."""
     return _from_two(dst, Narrowing(relu=relu, satfinite=True))
 
 
-@alu("cvt.{mode}.{satfinite?}.{dst}.f32", operands="dst f32 f32", mode=ZERO_OR_UP, dst="ue8m0x2", refs=CONVERT)
-def to_scales(mode: Rounding, satfinite: bool, dst: PtxType) -> Function:
+@alu("cvt.{mode}.{satfinite?}.{dst}.{src}", operands="dst src src", mode=ZERO_OR_UP, dst="ue8m0x2", src="f32",
+     refs=CONVERT)  # fmt: skip
+def to_scales(mode: Rounding, satfinite: bool, dst: PtxType, src: PtxType) -> Function:
     """Two f32 to UE8M0."""
     return _from_two(dst, Narrowing(mode, satfinite=satfinite))
 
@@ -104,22 +107,24 @@ def _read_bf16(words: Array) -> Array:
     return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
-@alu("cvt.rn.satfinite.{relu?}.{dst}.f16x2", operands="dst f16x2", dst=SMALL, refs=CONVERT)
-def f16_to_small(relu: bool, dst: PtxType) -> Function:
-    """f16x2 to an 8-, 6- or 4-bit type."""
-    return _from_packed(dst, _read_f16, Narrowing(relu=relu, satfinite=True))
+@alu("cvt.rn.satfinite.{relu?}.{dst}.{src}", operands="dst src", dst=SMALL, src="f16x2 bf16x2", refs=CONVERT)
+def halves_to_small(relu: bool, dst: PtxType, src: PtxType) -> Function:
+    """f16x2 or bf16x2 to an 8-, 6- or 4-bit type."""
+    read = _read_f16 if _element(src) == "f16" else _read_bf16
+    return _from_packed(dst, read, Narrowing(relu=relu, satfinite=True))
 
 
-@alu("cvt.{mode}.{satfinite?}.{dst}.bf16x2", operands="dst bf16x2", mode=ZERO_OR_UP, dst="ue8m0x2", refs=CONVERT)
-def bf16_to_scales(mode: Rounding, satfinite: bool, dst: PtxType) -> Function:
+@alu("cvt.{mode}.{satfinite?}.{dst}.{src}", operands="dst src", mode=ZERO_OR_UP, dst="ue8m0x2", src="bf16x2",
+     refs=CONVERT)  # fmt: skip
+def bf16_to_scales(mode: Rounding, satfinite: bool, dst: PtxType, src: PtxType) -> Function:
     """bf16x2 to UE8M0."""
     return _from_packed(dst, _read_bf16, Narrowing(mode, satfinite=satfinite))
 
 
 # ---------------------------------------------------------------------- back
-def _decode_table(name: str, encode: Function) -> Array:
+def _decode_table(src: PtxType, dst: str, how: Narrowing) -> Array:
     """16-bit words of every code of a format."""
-    words: Array = encode(decode_to_float64(np.arange(256), name).astype(np.float32))
+    words: Array = narrowing.to(dst, how)(decode_to_float64(np.arange(256), _element(src)).astype(np.float32))
     return words
 
 
@@ -134,19 +139,22 @@ def _unpack(src: PtxType, table: Array) -> Function:
     return apply
 
 
-@alu("cvt.rn.{relu?}.f16x2.{src}", operands="f16x2 src", src=SMALL, refs=CONVERT)
-def from_small(relu: bool, src: PtxType) -> Function:
+@alu("cvt.rn.{relu?}.{dst}.{src}", operands="dst src", dst="f16x2", src=SMALL, refs=CONVERT)
+def small_to_f16(relu: bool, dst: PtxType, src: PtxType) -> Function:
     """An 8-, 6- or 4-bit type to f16x2."""
-    table = _decode_table(_element(src), f16_words)
-    if relu:
-        table = np.where((table & 0x8000 != 0), np.uint16(0), table)
-    return _unpack(src, table)
+    return _unpack(src, _decode_table(src, "f16", Narrowing(relu=relu)))
 
 
-@alu("cvt.rn.bf16x2.{src}", operands="bf16x2 src", src="ue8m0x2", refs=CONVERT)
-def from_scales(src: PtxType) -> Function:
+@alu("cvt.rn.{relu?}.{satfinite?}.{dst}.{src}", operands="dst src", dst="bf16x2", src=SMALL, refs=CONVERT)
+def small_to_bf16(relu: bool, satfinite: bool, dst: PtxType, src: PtxType) -> Function:
+    """An 8-, 6- or 4-bit type to bf16x2."""
+    return _unpack(src, _decode_table(src, "bf16", Narrowing(relu=relu, satfinite=satfinite)))
+
+
+@alu("cvt.rn.{dst}.{src}", operands="dst src", dst="bf16x2", src="ue8m0x2", refs=CONVERT)
+def from_scales(dst: PtxType, src: PtxType) -> Function:
     """UE8M0 to bf16x2."""
-    return _unpack(src, _decode_table("ue8m0", bf16_words))
+    return _unpack(src, _decode_table(src, "bf16", Narrowing()))
 
 
 # ---------------------------------------------------------------------- cvt.pack

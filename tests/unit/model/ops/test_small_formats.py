@@ -75,25 +75,39 @@ def test_nan_and_relu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_from_f16x2(name: str) -> None:
-    halves = samples().astype(np.float32).clip(-65504, 65504).astype(np.float16)
+@pytest.mark.parametrize(("half", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
+def test_from_packed_halves(name: str, half: str, dtype: Any) -> None:
+    halves = samples().astype(np.float32).clip(-65504, 65504).astype(dtype)
     words = halves.view(np.uint16)[: len(halves) // 2 * 2].view(np.uint32)
     width = "b8" if name == "e2m1" else "b16"
-    out = run(f"cvt.rn.satfinite.{name}x2.f16x2 %d, %a;", {"a": words}, {"d": width})["d"]
+    out = run(f"cvt.rn.satfinite.{name}x2.{half}x2 %d, %a;", {"a": words}, {"d": width})["d"]
     pairs = halves[: len(words) * 2].astype(np.float32).reshape(-1, 2)
     expected = packed(expected_codes(pairs[:, 1], name), expected_codes(pairs[:, 0], name), name)
     np.testing.assert_array_equal(expected, out)
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_code_to_f16x2(name: str) -> None:
+@pytest.mark.parametrize(("half", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
+def test_every_code_to_packed_halves(name: str, half: str, dtype: Any) -> None:
     bits = ml_dtypes.finfo(FORMATS[name]).bits
     codes = np.arange(1 << bits, dtype=np.uint8)
     source = packed(codes, codes[::-1], name).astype(np.uint8 if name == "e2m1" else np.uint16)
-    out = run(f"cvt.rn.f16x2.{name}x2 %d, %a;", {"a": source}, {"d": "b32"})["d"]
-    values = codes.view(FORMATS[name]).astype(np.float32).astype(np.float16).view(np.uint16)
-    words = np.where(np.isnan(codes.view(FORMATS[name]).astype(np.float32)), 0x7FFF, values).astype(np.uint32)
-    np.testing.assert_array_equal(words << 16 | words[::-1], out)
+    body = f"cvt.rn.{half}x2.{name}x2 %d, %a; cvt.rn.relu.{half}x2.{name}x2 %e, %a;"
+    out = run(body, {"a": source}, {"d": "b32", "e": "b32"})
+    values = codes.view(FORMATS[name]).astype(np.float32)
+    words = np.where(np.isnan(values), 0x7FFF, values.astype(dtype).view(np.uint16)).astype(np.uint32)
+    np.testing.assert_array_equal(words << 16 | words[::-1], out["d"])
+    words = np.where(values <= 0, 0, words).astype(np.uint32)
+    np.testing.assert_array_equal(words << 16 | words[::-1], out["e"])
+
+
+def test_an_infinite_e5m2_to_bf16x2_can_be_clamped() -> None:
+    """Inf, NaN, -Inf, the largest number."""
+    source = {"a": np.array([0x7C7E, 0xFC7B], np.uint16)}
+    body = "cvt.rn.satfinite.bf16x2.e5m2x2 %d, %a; cvt.rn.satfinite.relu.bf16x2.e5m2x2 %e, %a;"
+    out = run(body, source, {"d": "b32", "e": "b32"})
+    assert [hex(word) for word in out["d"].tolist()] == ["0x7f7f7fff", "0xff7f4760"]
+    assert [hex(word) for word in out["e"].tolist()] == ["0x7f7f7fff", "0x4760"]
 
 
 # value, then the codes of rz, rz.satfinite, rp, rp.satfinite: the exponent field, one more if .rp lost a bit
