@@ -39,7 +39,8 @@ EXAMPLES = {
         "examples/72_blackwell_narrow_precision_gemm/72b_blackwell_nvfp4_nvfp4_gemm.cu", "device_kernel",
         ["--m=256", "--n=256", "--k=256", "--iterations=0"], "Passed",
     ),
-    # split-K with its reduction through global memory, pairs; the host program's own kernels make and check the data
+    # split-K with its reduction through global memory, pairs; data are made and checked by kernels too; the
+    # warps that finish a tile load the sum that they stored, with no tcgen05.wait::st between
     "74": (
         "examples/74_blackwell_gemm_streamk/blackwell_gemm_streamk.cu", "",
         ["--m=256", "--n=128", "--k=512", "--preferred_cluster_m=2", "--preferred_cluster_n=1", "--iterations=0",
@@ -64,11 +65,6 @@ EXAMPLES = {
     ),
 }  # fmt: skip
 """Source, what the names of the kernels to run contain, arguments, what the program says when the result is right."""
-
-EAGER_ONLY = {"74"}
-"""Examples that are right only where stores to Tensor Memory land at once. 74: the split that finishes a tile stores
-the sum with ``tcgen05.st`` (sm100_tile_scheduler_stream_k.hpp, tmem_fixup), and the same warps load it again for the
-epilogue with no ``tcgen05.wait::st`` between."""
 
 
 @pytest.fixture(scope="session")
@@ -111,7 +107,7 @@ def test_the_host_program_accepts_the_results(tmp_path: Path, recorder: Path, na
     entries = [entry for entry in re.findall(r"\.entry ([\w$]+)\(", text) if wanted in entry]
     kernels = tmp_path / "kernels"
     kernels.write_text("".join(f"{entry} {','.join(map(str, _parameter_sizes(text, entry)))}\n" for entry in entries))
-    for policy in ("eager",) if name in EAGER_ONLY else ("eager", "lazy", "random:1"):
+    for policy in ("eager", "lazy", "random:1"):
         run = f"'{sys.executable}' '{HERE / 'recorded_case.py'}' '{tmp_path}' '{ptx.name}' {policy}"
         output = _call(["./host", *arguments], cwd=tmp_path, env={
             **os.environ, "RECORD_DIR": str(tmp_path), "RECORD_KERNELS": str(kernels), "RECORD_RUN": run,
