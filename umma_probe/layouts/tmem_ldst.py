@@ -14,7 +14,8 @@ shape    registers    lane                  column                      lanes to
 
 ``num`` is 1, 2, 4, ... 128; an instruction takes at most 128 registers. With ``.pack::16b`` (ld) or ``.unpack::16b``
 (st) a register holds the low halves of two neighbouring columns: bits 0-15 those of column 2c, bits 16-31 those of
-2c + 1, c being the table's column; S stays a distance in Tensor Memory columns.
+2c + 1, c being the table's column; S stays a distance in Tensor Memory columns. The second half begins at the sum
+``taddr + S``, so S also moves the lane, by its bits from 16 on.
 
 Evidence: shapes and register counts are the PTX ISA's tables. Its fragment figures are pictures; as formulas they
 follow CuTe's traits (``copy_traits_sm100.hpp``). What ``.unpack::16b`` leaves in the high halves is not documented.
@@ -38,6 +39,8 @@ IntArray = npt.NDArray[np.int64]
 
 WARP = 32
 MAX_REGISTERS = 128
+_COLUMN_FIELD = 1 << 16
+"""An address is lane * this + column."""
 NUMS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 _TRAITS = header("cute/atom/copy_traits_sm100.hpp, SM100_TMEM_LOAD and SM100_TMEM_STORE")
@@ -209,7 +212,8 @@ class LdStMap:
 def ldst_map(shape: LdStShape, num: int, *, pack: bool = False, half_split: int | None = None) -> LdStMap:
     """Where each register of ``tcgen05.ld`` or ``.st`` lies in Tensor Memory.
 
-    :param half_split: S of 16x32bx2, in columns; left out, the halves are neighbours. The assembler takes any integer.
+    :param half_split: S of 16x32bx2, in columns; left out, the halves are neighbours. It is added to an address, so
+        65536 is one lane, and it may be negative. The assembler takes any integer.
     :raises ConfigError: too many registers, or a split for a shape that has none.
     """
     spec = LdStSpec(shape, num, pack)
@@ -221,5 +225,7 @@ def ldst_map(shape: LdStShape, num: int, *, pack: bool = False, half_split: int 
     if pack:
         column = 2 * column
     if split is not None:
-        column = column + split * (t // 16)
+        lanes = (split + _COLUMN_FIELD // 2) // _COLUMN_FIELD  # the rest is columns, which may be negative
+        lane = lane + lanes * (t // 16)
+        column = column + (split - lanes * _COLUMN_FIELD) * (t // 16)
     return LdStMap(spec, split, lane, column, column + 1 if pack else None)

@@ -93,6 +93,10 @@ def test_overlapping_halves_have_two_holders_and_outside_has_none():
     assert placed.holders(3, 1) == (Holder(3, 1), Holder(19, 0))
     assert placed.holders(16, 0) == ()
     assert ldst_map(S.S16X32BX2, 1, half_split=-1).column[16, 0] == -1
+    for split, place in {0x100002: (16, 2), -0x100000: (-16, 0), -0x100003: (-16, -3), 0xFFFF: (1, -1)}.items():
+        placed = ldst_map(S.S16X32BX2, 2, half_split=split)
+        assert (placed.lane[16, 1], placed.column[16, 1] - 1) == place
+        assert (placed.lane[15, 1], placed.column[15, 1]) == (15, 1)
 
 
 @pytest.mark.parametrize("text", ["16x128b.x128", "16x256b.x64", "16x256b.x128"])

@@ -96,7 +96,7 @@ def test_loads_and_stores_agree_with_cute():
         assert (box.lane == lane + case["base"][0]).all(), case["ptx"]
         assert (box.column == column + case["base"][1]).all(), case["ptx"]
         assert case["half1"] == ([0, 1, 0] if packed else [0, 0, 16])
-        touched = {c for start, stop in box.spans for c in range(start, stop)}
+        touched = {c for area in box.areas for c in range(area.first_column, area.end_column)}
         assert touched == set(np.unique(column)) | (set(np.unique(column + 1)) if packed else set())
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -90,19 +90,33 @@ def lane_feed(rows: int, banked: bool, base_lane: int) -> LaneFeed:
 
 
 # ---------------------------------------------------------------------- loads and stores
+class Area(NamedTuple):
+    """Lanes and columns relative to an address; ends exclusive."""
+
+    first_lane: int
+    end_lane: int
+    first_column: int
+    end_column: int
+
+    def at(self, lane: int, column: int) -> Area:
+        """The same area, seen from elsewhere."""
+        return Area(self.first_lane + lane, self.end_lane + lane, self.first_column + column, self.end_column + column)
+
+
 @dataclass(frozen=True)
 class AccessBox:
     """The cells that a warp's ``tcgen05.ld`` or ``.st`` touches, and who carries each.
 
     ``lane`` and ``column`` have the shape (registers, 32 threads), relative to the address. A packed register carries
-    the low halves of ``column`` and ``column + 1``. ``spans`` are the ranges of columns touched.
+    the low halves of ``column`` and ``column + 1``. ``areas`` are the ranges of lanes and columns touched, each
+    ``lanes`` high: 16x32bx2 has two.
     """
 
     lane: Array
     column: Array
     registers: int
     lanes: int
-    spans: tuple[tuple[int, int], ...]
+    areas: tuple[Area, ...]
     whole: bool = False
     """Thread t holds lane t, register r column r."""
 
@@ -134,15 +148,19 @@ _COLUMNS_PER_REPEAT = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8}
 def access_box(shape: str, repeat: int, split: int = 0, packed: bool = False) -> AccessBox:
     """The box of ``.shape.xN``.
 
-    :param split: the immediate of 16x32bx2: how many columns behind the address the upper 16 threads read.
+    :param split: the immediate of 16x32bx2: how far behind the address that of the upper 16 threads is, as the
+        difference of two addresses: lanes << 16, plus columns.
     :param packed: a register holds two 16-bit halves, so a cell of the figures is two columns.
     """
     step = 1 + packed
     if shape == "16x32bx2":
         threads = np.arange(32)
-        lane = np.broadcast_to(threads % 16, (repeat, 32))
-        column = step * np.arange(repeat)[:, None] + split * (threads // 16)
-        return AccessBox(lane, column, repeat, 16, ((0, step * repeat), (split, split + step * repeat)))
+        further, behind = divmod(split + (1 << 15), 1 << 16)  # columns may be fewer: a small negative number
+        behind -= 1 << 15
+        lane = np.broadcast_to(threads % 16 + further * (threads // 16), (repeat, 32))
+        column = step * np.arange(repeat)[:, None] + behind * (threads // 16)
+        areas = (Area(0, 16, 0, step * repeat), Area(further, further + 16, behind, behind + step * repeat))
+        return AccessBox(lane, column, repeat, 16, areas)
     columns = _COLUMNS_PER_REPEAT[shape] * repeat
     lanes = 32 if shape == "32x32b" else 16
     cell_lane, cell_column = (a.ravel() for a in np.meshgrid(np.arange(lanes), np.arange(columns), indexing="ij"))
@@ -152,4 +170,5 @@ def access_box(shape: str, repeat: int, split: int = 0, packed: bool = False) ->
     column = np.empty((registers, 32), np.int64)
     lane[register, thread] = cell_lane
     column[register, thread] = step * cell_column
-    return AccessBox(lane, column, registers, lanes, ((0, step * columns),), shape == "32x32b" and not packed)
+    areas = (Area(0, lanes, 0, step * columns),)
+    return AccessBox(lane, column, registers, lanes, areas, shape == "32x32b" and not packed)

@@ -75,22 +75,29 @@ class Access:
     box: AccessBox
     address: AddressOperand
     packed: bool
+    split: int = 0
+    """From the address to that of the upper 16 threads; 0 but for 16x32bx2."""
 
     def cells(self, lane: int, column: int) -> Cells:
         """Lanes and columns of the box at this place."""
-        return Cells(
-            (lane, lane + self.box.lanes), tuple((column + start, column + stop) for start, stop in self.box.spans)
-        )
+        return Cells(tuple(area.at(lane, column) for area in self.box.areas))
 
     def place(self, f: Frame, warp: int, taddr: int, thread: int) -> tuple[int, int]:
         """(first lane, first column) of the box for a warp.
 
-        :raises DeviceError: the lane is not aligned for the shape.
-        :raises UndefinedBehavior: the lane lies in another warp's partition.
+        :raises DeviceError: a lane is not aligned for the shape.
+        :raises UndefinedBehavior: a lane lies in another warp's partition.
         """
+        lane = self._lane(f, warp, taddr, thread)
+        if self.split and self._lane(f, warp, taddr + self.split, thread) != lane + self.box.areas[1].first_lane:
+            f.fault(UndefinedBehavior, f"{self.what}: address {taddr:#010x} and {self.split:#x} behind it are in "
+                    "different partitions", thread, ref=str(REFS[2]))  # fmt: skip
+        return lane, taddr & COLUMN_MASK
+
+    def _lane(self, f: Frame, warp: int, taddr: int, thread: int) -> int:
         partition = 32 * (warp % f.launch.cta_warps % 4)
-        lane, column = taddr >> LANE_SHIFT, taddr & COLUMN_MASK
-        if lane >= TMEM_LANES:
+        lane = taddr >> LANE_SHIFT
+        if not 0 <= lane < TMEM_LANES:
             f.launch.review("tmem-lane-field", f"{self.what}: address {taddr:#010x} has lane {lane}; there are "
                             f"{TMEM_LANES}, and the bits above are taken as ignored: {REFS[4]}", thread)  # fmt: skip
             lane %= TMEM_LANES
@@ -102,25 +109,23 @@ class Access:
             f.fault(UndefinedBehavior, f"{self.what}: address {taddr:#010x} has lane {lane}; this warp reaches lanes "
                     f"{partition} to {partition + 31}", thread, hint="add (warp % 4) << 21 to the address",
                     ref=str(REFS[2]))  # fmt: skip
-        return partition + lane % 32, column
+        return partition + lane % 32
 
 
 def decode_access(ops: Operands, what: str, shape: str, repeat: int, packed: bool, address: int) -> Access:
     """The access that an instruction describes; ``address`` is the position of its address operand.
 
-    :raises PtxSyntaxError: too many registers, or a half-split that is no immediate or negative.
+    The second half of 16x32bx2 is at the sum of the address and an immediate, which may be negative.
+
+    :raises PtxSyntaxError: too many registers, or a half-split that is no immediate.
     """
-    split = 0
-    if shape == "16x32bx2":
-        split = ops.immediate(address + 1)
-        if split < 0:
-            raise PtxSyntaxError(f"{what}.{shape}: the half-split is {split}, must not be negative")
+    split = ops.immediate(address + 1) if shape == "16x32bx2" else 0
     box = access_box(shape, repeat, split, packed)
     if box.registers > MAX_REGISTERS:
         raise PtxSyntaxError(
             f"{what}.{shape}.x{repeat} needs {box.registers} registers, must be at most {MAX_REGISTERS}"
         )
-    return Access(what, box, ops.address(address), packed)
+    return Access(what, box, ops.address(address), packed, split)
 
 
 def check_registers(access: Access, slots: list[int], ops: Operands) -> None:
@@ -202,12 +207,11 @@ def read_box(launch: Launch, access: Access, pc: int, thread: int, slot: int, la
 def _note(launch: Launch, access: Access, kind: str, lane: int, column: int, thread: int) -> None:
     """Tell the review of fences which cells are touched."""
     slot, stores = thread // launch.cta_threads, kind == "st"
-    groups = slice(lane // LANE_GROUP, (lane + access.box.lanes) // LANE_GROUP)
     launch.tensor_order.access(
         TensorAccess(launch.pc, thread, kind),
         [
-            Touch(slot, groups, slice(column + start, column + stop), reads=not stores, writes=stores)
-            for start, stop in access.box.spans
+            Touch(slot, slice(l0 // LANE_GROUP, l1 // LANE_GROUP), slice(c0, c1), reads=not stores, writes=stores)
+            for l0, l1, c0, c1 in access.cells(lane, column).areas
         ],
     )
 
@@ -219,9 +223,8 @@ def _has_idle_half(written: Array) -> bool:
 
 
 def _check(launch: Launch, access: Access, pc: int, thread: int, slot: int, lane: int, column: int) -> None:
-    for start, stop in access.box.spans:
-        lanes = (lane, lane + access.box.lanes)
-        launch.tmem.check(launch, pc, thread, slot, lanes, (column + start, column + stop), access.what)
+    for l0, l1, c0, c1 in access.cells(lane, column).areas:
+        launch.tmem.check(launch, pc, thread, slot, (l0, l1), (c0, c1), access.what)
 
 
 @operation("tcgen05.st.sync.aligned.{shape}.{num}.{unpack?}.b32", shape=SHAPES, num=REPEATS,

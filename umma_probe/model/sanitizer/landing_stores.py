@@ -37,20 +37,21 @@ STORES = frozenset({"st"})
 
 
 class Cells(NamedTuple):
-    """Where a store lands or a load reads: lanes and columns, ends exclusive."""
+    """Where a store lands or a load reads."""
 
-    lanes: tuple[int, int]
-    columns: tuple[tuple[int, int], ...]
+    areas: tuple[tuple[int, int, int, int], ...]
+    """First and end lane, first and end column; ends are exclusive."""
 
     def among(self, lanes: Array, columns: Array) -> Array:
         """Which of some cells (indices that broadcast) are its."""
-        in_columns = np.logical_or.reduce([(columns >= start) & (columns < stop) for start, stop in self.columns])
-        hit: Array = in_columns & (lanes >= self.lanes[0]) & (lanes < self.lanes[1])
+        hit: Array = np.logical_or.reduce(
+            [(lanes >= l0) & (lanes < l1) & (columns >= c0) & (columns < c1) for l0, l1, c0, c1 in self.areas]
+        )
         return hit
 
     def overlap(self, other: Cells) -> bool:
         """Whether the two have a cell in common."""
-        return _meet(self.lanes, other.lanes) and any(_meet(a, b) for a in self.columns for b in other.columns)
+        return any(_meet(a[:2], b[:2]) and _meet(a[2:], b[2:]) for a in self.areas for b in other.areas)
 
 
 def own_stores(launch: Launch, thread: int, slot: int, cells: Cells) -> tuple[AsyncOp, ...]:

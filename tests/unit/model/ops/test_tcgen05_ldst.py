@@ -98,6 +98,42 @@ def test_loads(shape: str, num: int, pack: bool):
     assert not ran.reviews
 
 
+SPLIT_STORE = (
+    "shl.b32 %x, %warp, 21; add.u32 %z, %base, %x; add.u32 %z, %z, {address}; mov.u32 %r0, %tid; mov.u32 %r1, %tid;\n"
+    "tcgen05.st.sync.aligned.16x32bx2.x2.b32 [%z], {split}, {{%r0, %r1}};\ntcgen05.wait::st.sync.aligned;\n"
+    "tcgen05.ld.sync.aligned.16x32bx2.x2.b32 {{%r2, %r3}}, [%z], {split};\ntcgen05.wait::ld.sync.aligned;\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lane", "split", "second"),
+    [(0, 16 << 16, (16, 8)), (0, (16 << 16) + 3, (16, 11)), (16, -(16 << 16), (0, 8)), (16, (-16 << 16) - 5, (0, 3)),
+     (0, -8, (0, 0)), (16, -3, (16, 5))],
+)  # fmt: skip
+def test_the_second_half_is_at_the_sum_of_two_addresses(lane: int, split: int, second: tuple[int, int]):
+    ran = run(SPLIT_STORE.format(address=lane << 16 | 8, split=split))
+    image = ran.launch.tmem_snapshots[0]
+    expected = np.full((128, 512), -1)
+    for warp in range(4):
+        for first, places in ((0, (lane, 8)), (16, second)):
+            lanes, column = 32 * warp + places[0] + np.arange(16), places[1]
+            expected[lanes, column : column + 2] = (32 * warp + first + np.arange(16))[:, None]
+    assert (image.written == (expected >= 0)).all()
+    assert (image.words[image.written] == expected[image.written]).all()
+    assert not ran.rules
+    assert not ran.reviews
+
+
+@pytest.mark.parametrize(
+    ("split", "error", "text"),
+    [(8 << 16, DeviceError, "lane % 32 must be 0 or 16"), (32 << 16, UndefinedBehavior, "partition|this warp reaches"),
+     (-9, DeviceError, "lane % 32 must be|outside Tensor Memory"), (505, DeviceError, "outside Tensor Memory")],
+)  # fmt: skip
+def test_a_second_half_out_of_reach(split: int, error: type[UmmaProbeError], text: str):
+    with pytest.raises(error, match=text):
+        run(SPLIT_STORE.format(address=8, split=split))
+
+
 @pytest.mark.parametrize("unpack", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_stores(shape: str, unpack: bool):
