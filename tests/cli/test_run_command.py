@@ -145,3 +145,18 @@ def test_list(cli) -> None:
     code, out, _ = cli("list", "tmem-layout")
     assert code == 0
     assert "What each outcome means" in out
+
+
+def test_list_faults_shows_how_each_is_written(cli) -> None:
+    code, out, _ = cli("list", "--faults")
+    assert code == 0
+    assert "operand-hole:[a,]RANGES\n    Leaves elements out" in out
+    code, out, _ = cli("list", "--faults", "--json")
+    swizzle = next(fault for fault in json.loads(out)["faults"] if fault["name"] == "wrong-swizzle")
+    assert swizzle["args"] == "[a|b,]MODE"
+
+
+def test_an_unknown_fault_says_who_shows_the_others(cli) -> None:
+    code, _, err = cli("run", "tmem-layout", "--target", "model", "--inject", "list")
+    assert code == 2
+    assert "umma-probe list --faults" in err

@@ -41,6 +41,15 @@ class Fault:
 
 
 FAULTS: Registry[Fault] = Registry("fault")
+_UNIT = 16
+"""Bytes that a descriptor's addresses and offsets count in."""
+_FIELD_BYTES = 1 << 18
+"""So many bytes can an address or offset of a descriptor say: 14 bits of units."""
+_PATTERN_BYTES = 1024
+"""The widest swizzle pattern repeats after so many bytes."""
+_COLUMN_FIELD = 0xFFFF
+"""Greatest column that an address of Tensor Memory can say."""
+_MOST_SHAPE = 512
 _NARROWEST_N = 8
 """The least N of an MMA that is not ``.ws``."""
 
@@ -56,11 +65,13 @@ def inject(recipe: Recipe, text: str | None) -> Recipe:
     name, _, args = text.partition(":")
     fault = FAULTS.get(name)
     if fault is None:
-        raise ConfigError(unknown_name("fault", name, FAULTS), hint=f"faults: {faults_help()}")
+        raise ConfigError(unknown_name("fault", name, FAULTS),
+                          hint="umma-probe list --faults shows them with their arguments")  # fmt: skip
     try:
         planted = fault.apply(recipe, args)
-    except ValueError as error:
-        raise ConfigError(f"inject is '{text}', must be {fault.usage} ({error})", hint=fault.help) from None
+    except (ValueError, ConfigError) as error:
+        why = error.message if isinstance(error, ConfigError) else error
+        raise ConfigError(f"inject is '{text}', must be {fault.usage} ({why})", hint=fault.help) from None
     if planted == recipe:
         raise ConfigError(f"inject is '{text}', which changes nothing in this run")
     return planted
@@ -84,11 +95,28 @@ def parse_ranges(text: str) -> tuple[tuple[int, int], ...]:
     ranges = []
     for part in text.split(","):
         low, _, high = part.partition("-")
+        if not (low.isdecimal() and (high or low).isdecimal() and int(low) <= int(high or low)):
+            raise ValueError(f"'{part}' is no range, such as 3 or 8-15")
         first, last = int(low), int(high or low)
-        if not 0 <= first <= last:
-            raise ValueError(f"'{part}' is no range")
         ranges.append((first, last + 1))
     return tuple(ranges)
+
+
+def _number(text: str, most: int, *, least: int = 0, step: int = 1) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        raise ValueError(f"'{text}' is no number") from None
+    if not least <= value <= most or value % step:
+        raise ValueError(f"{value} is not {f'a multiple of {step} ' if step > 1 else ''}from {least} to {most}")
+    return value
+
+
+def _only_operand(recipe: Recipe, args: str) -> str:
+    name, rest = _operand_of(recipe, args)
+    if rest:
+        raise ValueError(f"'{rest}' is no operand")
+    return name
 
 
 def _operand_of(recipe: Recipe, args: str) -> tuple[str, str]:
@@ -116,7 +144,7 @@ def _operand_hole(recipe: Recipe, args: str) -> Recipe:
 
 @_fault("lbo-sbo-swap", "[a|b]", "Tells the MMAs LBO for SBO and SBO for LBO.")
 def _lbo_sbo_swap(recipe: Recipe, args: str) -> Recipe:
-    name, _ = _operand_of(recipe, args)
+    name = _only_operand(recipe, args)
     read = recipe.operand(name).read
     return recipe.with_read(name, replace(read, lbo=read.sbo, sbo=read.lbo))
 
@@ -125,9 +153,10 @@ def _lbo_sbo_swap(recipe: Recipe, args: str) -> Recipe:
 def _wrong_stride(recipe: Recipe, args: str) -> Recipe:
     name, rest = _operand_of(recipe, args)
     field, _, size = rest.partition(",")
-    if field not in ("lbo", "sbo") or int(size, 0) % 16:
-        raise ValueError("a multiple of 16 bytes for lbo or sbo")
-    return recipe.with_read(name, recipe.operand(name).read.changed(**{field: int(size, 0)}))
+    if field not in ("lbo", "sbo"):
+        raise ValueError("lbo or sbo, then bytes")
+    stride = _number(size, _FIELD_BYTES - _UNIT, step=_UNIT)
+    return recipe.with_read(name, recipe.operand(name).read.changed(**{field: stride}))
 
 
 @_fault("wrong-swizzle", "[a|b,]MODE", "Tells the MMAs another swizzle mode than the operand was staged with.")
@@ -139,22 +168,21 @@ def _wrong_swizzle(recipe: Recipe, args: str) -> Recipe:
 @_fault("wrong-phase", "[a|b,]BYTES", "Stages with the swizzle pattern displaced, as from an unaligned base.")
 def _wrong_phase(recipe: Recipe, args: str) -> Recipe:
     name, size = _operand_of(recipe, args)
-    staged = recipe.operand(name)
-    return recipe.with_operand(name, replace(staged, placed=replace(staged.placed, phase=int(size, 0))))
+    staged, phase = recipe.operand(name), _number(size, _PATTERN_BYTES - _UNIT, step=_UNIT)
+    return recipe.with_operand(name, replace(staged, placed=replace(staged.placed, phase=phase)))
 
 
 @_fault("wrong-start", "[a|b,]BYTES", "Tells the MMAs a start address that is this much further.")
 def _wrong_start(recipe: Recipe, args: str) -> Recipe:
     name, size = _operand_of(recipe, args)
     read = recipe.operand(name).read
-    if int(size, 0) % 16:
-        raise ValueError("a multiple of 16 bytes")
-    return recipe.with_read(name, replace(read, smem=read.smem + int(size, 0)))
+    further = _number(size, _FIELD_BYTES - _UNIT - read.smem, least=-read.smem, step=_UNIT)
+    return recipe.with_read(name, replace(read, smem=read.smem + further))
 
 
 @_fault("wrong-major", "[a|b]", "Tells the MMAs the other major-ness than the operand was staged with.")
 def _wrong_major(recipe: Recipe, args: str) -> Recipe:
-    name, _ = _operand_of(recipe, args)
+    name = _only_operand(recipe, args)
     fields = decode_idesc(recipe.kind, recipe.idesc)
     major = fields.a_major if name == "a" else fields.b_major
     return replace(recipe, idesc=reencode(fields, **{f"{name}_major": "mn" if major == "k" else "k"}))
@@ -163,9 +191,9 @@ def _wrong_major(recipe: Recipe, args: str) -> Recipe:
 @_fault("k-panel-stride", "[a|b,]BYTES", "Steps this far from one K tile (or row width of K) to the next.")
 def _k_panel_stride(recipe: Recipe, args: str) -> Recipe:
     name, size = _operand_of(recipe, args)
-    read, bytes_ = recipe.operand(name).read, int(size, 0)
     if recipe.tiles == 1:
         raise ValueError("there is one K tile only")
+    read, bytes_ = recipe.operand(name).read, _number(size, _FIELD_BYTES - _UNIT, step=_UNIT)
     changed = replace(read, jump=bytes_) if read.run < recipe.tiles else replace(read, step=bytes_)
     return recipe.with_read(name, changed)
 
@@ -208,12 +236,20 @@ _IDESC_FIELDS = ("m", "n", "a_type", "b_type", "d_type", "negate_a", "negate_b",
 
 @_fault("wrong-idesc", "FIELD=VALUE", "One field of the instruction descriptor: m, n, a-type, negate-a, a-major ...")
 def _wrong_idesc(recipe: Recipe, args: str) -> Recipe:
-    field, _, value = args.replace("-", "_").partition("=")
+    field, _, value = args.partition("=")
+    field = field.replace("-", "_")
     if field not in _IDESC_FIELDS:
         raise ValueError(f"one of {', '.join(_IDESC_FIELDS)}")
     fields = decode_idesc(recipe.kind, recipe.idesc)
-    parsed: object = int(value) if field in "mn" else bool(int(value or "1")) if "negate" in field else value
-    return replace(recipe, idesc=reencode(fields, **{field: parsed}))
+    parsed: object = value
+    if field in ("m", "n"):
+        parsed = _number(value, _MOST_SHAPE)
+    elif "negate" in field:
+        parsed = bool(_number(value or "1", 1))
+    word = reencode(fields, **{field: parsed})
+    if field in ("m", "n") and getattr(decode_idesc(recipe.kind, word), field) != parsed:
+        raise ValueError(f"{field} of {value} has no code in the descriptor")
+    return replace(recipe, idesc=word)
 
 
 @_fault("layout-mistaken", "", "Reads row m in lane m, whatever the layout.", "layout-mistaken")
@@ -234,19 +270,19 @@ def _stale_accumulator(recipe: Recipe, args: str) -> Recipe:
 def _shared_columns(recipe: Recipe, args: str) -> Recipe:
     if recipe.subs == 1:
         raise ValueError("there is one sub-tile only")
-    return replace(recipe, d_step=int(args))
+    return replace(recipe, d_step=_number(args, TMEM_COLUMNS - 1))
 
 
 @_fault("tmem-overlap", "COLUMN", "A in Tensor Memory begins at this column, inside of D.")
 def _tmem_overlap(recipe: Recipe, args: str) -> Recipe:
     if not recipe.a_in_tmem:
         raise ValueError("A in Tensor Memory")
-    return replace(recipe, a_column=int(args))
+    return replace(recipe, a_column=_number(args, TMEM_COLUMNS - 1))
 
 
 @_fault("d-column", "COLUMN", "D begins at another column; beyond 512 - N it leaves Tensor Memory.")
 def _d_column(recipe: Recipe, args: str) -> Recipe:
-    return replace(recipe, d_column=int(args))
+    return replace(recipe, d_column=_number(args, _COLUMN_FIELD))
 
 
 @_fault("lane-mask", "LANES", "The MMA leaves these lanes alone (disable-output-lane).")
@@ -282,7 +318,8 @@ def _not_written(recipe: Recipe, args: str) -> Recipe:
 
 @_fault("mma-skipped", "[TILES]", "Leaves out the last K tiles, or all of them.")
 def _mma_skipped(recipe: Recipe, args: str) -> Recipe:
-    return replace(recipe, issued_tiles=max(0, recipe.tiles - int(args)) if args else 0)
+    skipped = _number(args, recipe.tiles, least=1) if args else recipe.tiles
+    return replace(recipe, issued_tiles=recipe.tiles - skipped)
 
 
 # --------------------------------------------------------------------------------------------------- readback and order
@@ -302,9 +339,11 @@ def _readback(recipe: Recipe, args: str) -> Recipe:
     field, _, value = what.partition("=")
     match field:
         case "column":
-            return recipe.with_reading(index, replace(reading, column=int(value)))
+            return recipe.with_reading(index, replace(reading, column=_number(value, TMEM_COLUMNS - 1)))
         case "lane":
-            return recipe.with_reading(index, replace(reading, lane_step=int(value)))
+            if reading.readback.halves == 1:
+                raise ValueError(f"readback {index} takes 32 lanes at once, and another readback takes 16")
+            return recipe.with_reading(index, replace(reading, lane_step=_number(value, TMEM_LANES - 1)))
         case "pack" if value in ("on", "off"):
             mistaken = reading.readback.spec.pack != (value == "on")
             return recipe.with_reading(index, replace(reading, pack_mistaken=mistaken))
@@ -319,16 +358,15 @@ def _readback(recipe: Recipe, args: str) -> Recipe:
 _STEPS = {"commit-wait": "COMMIT_WAIT", "proxy-fence": "PROXY_FENCE", "wait-st": "WAIT_ST", "wait-ld": "WAIT_LD"}
 
 
-@_fault("race", "|".join(_STEPS), "Leaves out a step that orders accesses.")
+@_fault(
+    "race",
+    "|".join(_STEPS),
+    "Leaves out a step that orders accesses; on the model --policy lazy shows what eager hides.",
+)
 def _race(recipe: Recipe, args: str) -> Recipe:
     if args not in _STEPS:
         raise ValueError(f"one of {', '.join(_STEPS)}")
     return replace(recipe, left_out=_STEPS[args])
 
 
-def faults_help() -> str:
-    """All faults, for a contract's help."""
-    return "; ".join(fault.usage for fault in FAULTS.values())
-
-
-__all__ = ["FAULTS", "Fault", "Staged", "faults_help", "inject", "parse_ranges", "reading_of", "reencode"]
+__all__ = ["FAULTS", "Fault", "Staged", "inject", "parse_ranges", "reading_of", "reencode"]

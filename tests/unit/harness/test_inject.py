@@ -51,11 +51,36 @@ def test_an_unknown_fault_names_the_nearest() -> None:
         ("wrong-idesc:colour=3", "one of m, n"),
         ("wrong-swizzle:128B", "changes nothing"),
         ("stale-accumulator:1", "no arguments"),
+        ("operand-hole:-1", "'-1' is no range"),
+        ("wrong-major:c", "'c' is no operand"),
+        ("lbo-sbo-swap:a,b", "'b' is no operand"),
+        ("wrong-stride:sbo,-16", "-16 is not a multiple of 16 from 0 to 262128"),
+        ("wrong-stride:lbo,far", "'far' is no number"),
+        ("wrong-swizzle:256B", "inject is 'wrong-swizzle:256B'.*unknown swizzle"),
+        ("wrong-phase:-16", "-16 is not a multiple of 16 from 0 to 1008"),
+        ("wrong-start:262144", "multiple of 16"),
+        ("wrong-start:a,-16", "multiple of 16"),
+        ("k-panel-stride:-16", "multiple of 16"),
+        ("d-column:-1", "from 0 to 65535"),
+        ("mma-skipped:0", "from 1 to 4"),
+        ("mma-skipped:-1", "from 1 to 4"),
+        ("wrong-idesc:n=7", "n of 7 has no code"),
+        ("wrong-idesc:m=99999", "from 0 to 512"),
+        ("wrong-idesc:negate-a=maybe", "'maybe' is no number"),
+        ("readback:0,column=-3", "from 0 to 511"),
+        ("readback:0,lane=3", "32 lanes at once"),
     ],
 )
 def test_wrong_arguments_are_a_usage_error(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         inject(recipe(), text)
+
+
+def test_arguments_that_lie_in_tensor_memory() -> None:
+    with pytest.raises(ConfigError, match="-1 is not from 0 to 511"):
+        inject(recipe(a_source="tmem"), "tmem-overlap:-1")
+    with pytest.raises(ConfigError, match="-8 is not from 0 to 511"):
+        inject(recipe(sub_n=16), "shared-columns:-8")
 
 
 def test_faults_change_one_thing() -> None:

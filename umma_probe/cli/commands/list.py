@@ -11,7 +11,8 @@ from rich.text import Text
 
 from umma_probe.cli.output import Output, format_options
 from umma_probe.cli.rendering import heading, render
-from umma_probe.errors import ExitCode
+from umma_probe.errors import ConfigError, ExitCode
+from umma_probe.harness.inject import FAULTS
 from umma_probe.harness.manifest import load_probe, probe_names
 
 if TYPE_CHECKING:
@@ -29,9 +30,12 @@ _NEEDS = {
 
 @click.command("list")
 @click.argument("probe", required=False)
+@click.option("--faults", is_flag=True, help="The faults that --inject of the MMA probes plants, and their arguments.")
 @format_options("text", "json")
-def command(probe: str | None, output: Output) -> int:
+def command(probe: str | None, faults: bool, output: Output) -> int:
     """List the probes, or describe one."""
+    if faults:
+        return _faults(probe, output)
     contracts = [load_probe(name) for name in ([probe] if probe else probe_names())]
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -40,6 +44,22 @@ def command(probe: str | None, output: Output) -> int:
     }
     detailed = probe is not None or len(contracts) == 1
     output.emit(document, text=lambda: render(*(part for item in contracts for part in _text(item, detailed))))
+    return ExitCode.OK
+
+
+def _faults(probe: str | None, output: Output) -> int:
+    if probe is not None:
+        raise ConfigError(f"list: --faults is the same for all probes, must be without '{probe}'")
+    known = list(FAULTS.values())
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "command": "list",
+        "faults": [{"name": fault.name, "args": fault.args, "help": fault.help} for fault in known],
+    }
+    lines = [line for fault in known for line in (Text(fault.usage, style="bold"), Text(f"    {fault.help}"))]
+    note = Text("umma-probe run PROBE --inject NAME:ARGS. What stands in [ ] may be left out, | is or; ranges are such "
+                "as 3,8-15; operand b is meant where none is named.", style="dim")  # fmt: skip
+    output.emit(document, text=lambda: render(*lines, Text(""), note))
     return ExitCode.OK
 
 
