@@ -99,6 +99,18 @@ def test_a_warp_is_whole_again_behind_the_calls() -> None:
     assert run(source, body) == expect(lambda t: t % 7 + sums[t // 32])
 
 
+def test_lanes_that_end_within_a_call_are_not_waited_for() -> None:
+    source = """__device__ __noinline__ void leave(unsigned t) { if (t % 3 == 0) asm volatile("exit;"); }
+    extern "C" __global__ void k(unsigned* out) {
+        unsigned t = threadIdx.x;
+        if (t < 16) { leave(t); out[32 + t] = 5; }
+        out[t] = __activemask(); }"""
+    out = run_cu(source, np.zeros(64, np.uint32))
+    alive = sum(1 << t for t in range(32) if t >= 16 or t % 3)
+    assert out.words[:32].tolist() == [alive if t >= 16 or t % 3 else 0 for t in range(32)]
+    assert not out.launch.reviews
+
+
 def test_recursion_without_end_is_a_fault_with_its_place() -> None:
     source = DEVICE + "down(int n) { return n + down(n + 1) * 2; }\n"
     with pytest.raises(DeviceError, match="call of _Z4downi: the stack of a thread is full") as caught:
