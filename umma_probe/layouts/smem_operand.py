@@ -1,15 +1,17 @@
 """What the tensor core fetches from shared memory for an operand: element (row, k) to bit address, and back.
 
 Rows are M of A or N of B, whichever way the operand lies. Along K an element's place follows from its packing: dense,
-or (4- and 6-bit types beside 8-bit ones) 16 elements at the start of each 16-byte chunk. Bits of a byte are numbered
-from the least significant one. The swizzle acts on the absolute address, so a descriptor may start inside an atom.
-Where the pattern does not begin on its boundary, the base offset says which of its rows lies at row 0: it is subtracted
-from the row number. That is what the PTX ISA's formula for its value implies, and what an H200 does with the same field
-of ``wgmma`` descriptors; no run on silicon with ``tcgen05`` is known.
+or (4- and 6-bit types beside 8-bit ones) 16 elements at the start of each 16-byte chunk. MN-major operands of such
+types are padded the same way, 16 rows to a chunk (not documented; kernels known to work have them: ``NARROW_MN`` of
+``spec/kinds``). Bits of a byte are numbered from the least significant one. The swizzle acts on the absolute address,
+so a descriptor may start inside an atom. Where the pattern does not begin on its boundary, the base offset says which
+of its rows lies at row 0: it is subtracted from the row number. That is what the PTX ISA's formula for its value
+implies, and what an H200 does with the same field of ``wgmma`` descriptors; no silicon run with ``tcgen05`` is known.
 
 ``operand_byte_addresses`` is the fast form: for each row, the addresses of its payload bytes in K order. Gathering them
 gives the operand's rows as contiguous bytes whatever the majorness, swizzle and packing were; ``unpack_elements`` then
-splits these into codes. Pad bytes are never fetched.
+splits these into codes. Pad bytes are never fetched. Where rows share bytes (MN-major elements narrower than a byte),
+both run along the rows for each k instead.
 """
 
 from __future__ import annotations
@@ -59,16 +61,25 @@ def element_bit_address(
     :param major: ``k`` or ``mn``.
     :param element_bits: 4, 6, 8, 16 or 32.
     :param rows, ks: element indices, broadcast against each other.
-    :raises ConfigError: unknown major or width, or an MN-major element narrower than a byte.
+    :raises ConfigError: unknown major or width, or a dense MN-major element narrower than a byte.
     """
-    _require_known(major, element_bits)
+    _require_known(major, element_bits, packing)
     row_index, k_index = np.broadcast_arrays(np.asarray(rows, dtype=np.int64), np.asarray(ks, dtype=np.int64))
+    if rows_share_bytes(major, element_bits):
+        linear = smem_mn_major.linear_bytes(desc, 1, row_index // _GROUP * _GROUP, k_index)
+        first = swizzle_address(linear, desc.swizzle, desc.base_offset) * 8
+        return np.asarray(first + row_index % _GROUP * element_bits, dtype=np.int64)
     if major == "mn":
         linear = smem_mn_major.linear_bytes(desc, element_bits // 8, row_index, k_index)
         return swizzle_address(linear, desc.swizzle, desc.base_offset) * 8
     row_bits = bit_of_row(element_bits, packing, k_index)
     linear = smem_k_major.linear_bytes(desc, row_index, row_bits // 8)
     return swizzle_address(linear, desc.swizzle, desc.base_offset) * 8 + row_bits % 8
+
+
+def rows_share_bytes(major: str, element_bits: int) -> bool:
+    """Whether neighbouring rows, not neighbours along K, lie in one byte."""
+    return major == "mn" and element_bits < 8
 
 
 def bit_of_row(element_bits: int, packing: Packing, ks: ArrayLike) -> NDArray[np.int64]:
@@ -89,6 +100,9 @@ def operand_byte_addresses(
 ) -> NDArray[np.int64]:
     """Shared byte addresses of an operand's payload, shape (rows, k * element_bits / 8), in K order.
 
+    Where ``rows_share_bytes``: shape (k, rows * element_bits / 8), in the order of the rows, and all below with rows
+    and K exchanged.
+
     Byte ``j`` of row ``r`` holds bits ``8j`` to ``8j + 7`` of the row's elements laid end to end, element 0 lowest.
     For ``tcgen05.cp`` the source is a K-major operand of 8-bit elements. Cached: address differences depend on the
     descriptor's start only modulo 1024.
@@ -106,6 +120,8 @@ def operand_byte_addresses(
 
 def unpack_elements(row_bytes: NDArray[np.uint8], element_bits: int) -> NDArray[Any]:
     """Codes (rows, k) from the payload bytes (rows, k * element_bits / 8) that ``operand_byte_addresses`` points at.
+
+    Where ``rows_share_bytes``: codes (k, rows).
 
     The result is u8, u16 or u32, whichever holds an element.
     """
@@ -156,33 +172,55 @@ def elements_at_byte(
 def _relative_addresses(
     desc: SmemDescriptor, major: str, element_bits: int, packing: Packing, rows: int, k: int
 ) -> NDArray[np.int64]:
-    _require_known(major, element_bits)
+    _require_known(major, element_bits, packing)
     if k * element_bits % 8:
         raise ConfigError(f"k is {k} elements of {element_bits} bits, must be a whole number of bytes")
     if problems := operand_problems(desc, major, element_bits, packing, k):
         raise UndefinedBehavior(problems[0].message, ref=str(problems[0].ref))
-    row_index = np.arange(rows, dtype=np.int64)[:, None]
-    payload = np.arange(k * element_bits // 8, dtype=np.int64)[None, :]
-    if major == "mn":
-        element_bytes = element_bits // 8
-        first = smem_mn_major.linear_bytes(desc, element_bytes, row_index, payload // element_bytes)
-        linear = first + payload % element_bytes
+    if rows_share_bytes(major, element_bits):
+        linear = _narrow_mn_bytes(desc, element_bits, rows, k)
     else:
-        group_bytes = _GROUP * element_bits // 8
-        row_byte = payload if packing is Packing.DENSE else payload // group_bytes * 16 + payload % group_bytes
-        linear = smem_k_major.linear_bytes(desc, row_index, row_byte)
+        linear = _row_bytes(desc, major, element_bits, packing, rows, k)
     addresses = swizzle_address(linear, desc.swizzle, desc.base_offset)
     addresses.flags.writeable = False
     return addresses
 
 
-def _require_known(major: str, element_bits: int) -> None:
+def _row_bytes(
+    desc: SmemDescriptor, major: str, element_bits: int, packing: Packing, rows: int, k: int
+) -> NDArray[np.int64]:
+    """Payload bytes of each row before the swizzle."""
+    row_index = np.arange(rows, dtype=np.int64)[:, None]
+    payload = np.arange(k * element_bits // 8, dtype=np.int64)[None, :]
+    if major == "mn":
+        element_bytes = element_bits // 8
+        first = smem_mn_major.linear_bytes(desc, element_bytes, row_index, payload // element_bytes)
+        return first + payload % element_bytes
+    row_byte = payload if packing is Packing.DENSE else _padded(payload, element_bits)
+    return smem_k_major.linear_bytes(desc, row_index, row_byte)
+
+
+def _narrow_mn_bytes(desc: SmemDescriptor, element_bits: int, rows: int, k: int) -> NDArray[np.int64]:
+    """Payload bytes of each k before the swizzle: a chunk is what 16 elements of 8 bits would be."""
+    if rows % _GROUP:
+        raise ConfigError(f"rows are {rows} MN-major elements of {element_bits} bits, must be a multiple of {_GROUP}")
+    place = _padded(np.arange(rows * element_bits // 8, dtype=np.int64)[None, :], element_bits)
+    return smem_mn_major.linear_bytes(desc, 1, place, np.arange(k, dtype=np.int64)[:, None])
+
+
+def _padded(payload: NDArray[np.int64], element_bits: int) -> NDArray[np.int64]:
+    """The place of payload bytes where each chunk begins with 16 elements."""
+    group_bytes = _GROUP * element_bits // 8
+    return payload // group_bytes * (_CHUNK_BITS // 8) + payload % group_bytes
+
+
+def _require_known(major: str, element_bits: int, packing: Packing) -> None:
     if major not in MAJORS:
         raise ConfigError(f"major is {major!r}, must be {' or '.join(MAJORS)}")
     if element_bits not in _ELEMENT_BITS:
         raise ConfigError(f"element is {element_bits} bits, must be {', '.join(map(str, _ELEMENT_BITS))}")
-    if major == "mn" and element_bits < 8:
-        raise ConfigError(f"major is mn for {element_bits}-bit elements, must be k", ref=str(_CANONICAL))
+    if rows_share_bytes(major, element_bits) and packing is Packing.DENSE:
+        raise ConfigError(f"major is mn for dense {element_bits}-bit elements, must be k", ref=str(_CANONICAL))
 
 
 def _problems(desc: SmemDescriptor, major: str, element_bits: int, packing: Packing, k: int) -> Iterator[Problem]:
@@ -190,8 +228,8 @@ def _problems(desc: SmemDescriptor, major: str, element_bits: int, packing: Pack
     if packing is Packing.PADDED_16B and element_bits >= 8:
         yield Problem("elem", f"padded packing is for 4- and 6-bit elements, element is {element_bits} bits", _PACKED)
     if major == "mn":
-        if element_bits < 8:
-            yield Problem("major", f"major is mn for {element_bits}-bit elements, must be k", _CANONICAL)
+        if element_bits < 8 and packing is Packing.DENSE:
+            yield Problem("major", f"major is mn for dense {element_bits}-bit elements, must be k", _CANONICAL)
         elif (element_bits == 32) != (mode is Swizzle.B128_BASE32B):
             rule = "128B-base32B" if element_bits == 32 else "none, 32B, 64B or 128B"
             message = f"swizzle is {mode.text} for MN-major {element_bits}-bit elements, must be {rule}"

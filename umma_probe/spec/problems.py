@@ -16,6 +16,8 @@ class Problem:
     field: str
     message: str
     ref: Ref
+    contradicted: Ref | None = None
+    """Kernels known to work that break the documented rule: their instruction executes, and is for review."""
 
     def __str__(self) -> str:
         return f"{self.message} ({self.ref})"

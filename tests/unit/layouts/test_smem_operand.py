@@ -17,6 +17,7 @@ from umma_probe.layouts.smem_operand import (
     elements_touching,
     operand_byte_addresses,
     operand_problems,
+    rows_share_bytes,
     smem_extent,
     unpack_elements,
 )
@@ -91,6 +92,8 @@ def check_gather(desc, major, width, packing, rows, k):
         memory[bits + bit] = (codes >> bit) & 1
     image = np.packbits(memory, bitorder="little")
     gathered = image[operand_byte_addresses(desc, major, width, packing, rows, k)]
+    if rows_share_bytes(major, width):
+        rows, k, codes = k, rows, codes.T
     assert gathered.shape == (rows, k * width // 8)
     np.testing.assert_array_equal(unpack_elements(gathered, width), codes)
 
@@ -99,6 +102,26 @@ def check_gather(desc, major, width, packing, rows, k):
 @pytest.mark.parametrize("swizzle", [Swizzle.NONE, Swizzle.B32, Swizzle.B128])
 def test_padded_operands_gather_too(width, swizzle):
     check_gather(SmemDescriptor(0x400, 256, 1024, swizzle), "k", width, PADDED, 16, 32)
+
+
+@pytest.mark.parametrize("width", [4, 6])
+@pytest.mark.parametrize("swizzle", [Swizzle.NONE, Swizzle.B32, Swizzle.B64, Swizzle.B128])
+def test_narrow_mn_major_operands_gather_along_their_rows(width, swizzle):
+    check_gather(SmemDescriptor(0x400, 4096, 1024, swizzle), "mn", width, PADDED, 64, 32)
+
+
+def test_narrow_mn_major_elements_lie_where_bytes_would_in_their_chunks():
+    """Chunk 1 of the fourth row of 128 bytes: the swizzle moves it to chunk 1 ^ 3."""
+    desc = SmemDescriptor(0, 4096, 1024, Swizzle.B128)
+    row = 3 * 128 * 8
+    assert int(element_bit_address(desc, "mn", 4, PADDED, 17, 3)) == row + 2 * 128 + 4
+    assert int(element_bit_address(desc, "mn", 6, PADDED, 31, 3)) == row + 2 * 128 + 15 * 6
+    assert int(element_bit_address(desc, "mn", 4, PADDED, 128, 8)) == (4096 + 1024) * 8
+    assert operand_byte_addresses(desc, "mn", 4, PADDED, 32, 32)[3].tolist() == [*range(432, 440), *range(416, 424)]
+    with pytest.raises(ConfigError, match="dense 4-bit"):
+        element_bit_address(desc, "mn", 4, DENSE, 0, 0)
+    with pytest.raises(ConfigError, match="multiple of 16"):
+        operand_byte_addresses(desc, "mn", 4, PADDED, 24, 32)
 
 
 def test_padded_elements_by_hand():

@@ -166,6 +166,16 @@ def test_each_rule_finds_its_case_and_passes_the_twin(kind, broken, field, twin)
         assert check_shape(kind, **{**LEGAL, **twin}) == []
 
 
+def test_narrow_mn_major_breaks_a_rule_that_kernels_break_too():
+    (problem,) = check_shape("f8f6f4", **{**LEGAL, **FP4, "a_major": "mn"})
+    assert "f6f4_f6f4" in str(problem.contradicted)
+    for kind, broken in (("mxf4", {**FP4, "a_major": "mn"}), ("f8f6f4", {**FP8, "b_major": "mn", "n": 24})):
+        (problem,) = check_shape(kind, **{**LEGAL, **broken})
+        assert problem.contradicted is None
+    fields = [found.field for found in check_shape("f8f6f4", **{**LEGAL, **FP4, "b_major": "mn", "n": 24})]
+    assert fields == ["b_major", "n"]
+
+
 @pytest.mark.parametrize("argument", [{"a_major": "m"}, {"b_major": "n"}, {"a_source": "regs"}, {"arch": "sm_99a"}])
 def test_what_is_no_choice_at_all_is_a_usage_error(argument):
     with pytest.raises(ConfigError):

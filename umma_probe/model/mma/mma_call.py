@@ -104,9 +104,10 @@ def checked_idesc(form: MmaForm, word: int, arch: str) -> IdescFields:
     :raises IllegalProgram: the target does not have the kind: its assembler refuses the instruction.
     :raises UndefinedBehavior: the word breaks a rule; on silicon such an MMA may fault or compute anything.
     """
-    problems = idesc_problems(form.kind, word, cta_group=form.cta_group, ws=form.ws, sparse=form.sparse,
-                              a_source="tmem" if form.a_in_tmem else "smem", scale_vector=form.scale_vector,
-                              arch=arch)  # fmt: skip
+    found = idesc_problems(form.kind, word, cta_group=form.cta_group, ws=form.ws, sparse=form.sparse,
+                           a_source="tmem" if form.a_in_tmem else "smem", scale_vector=form.scale_vector,
+                           arch=arch)  # fmt: skip
+    problems = [problem for problem in found if problem.contradicted is None]
     for problem in problems:
         if problem.field == "arch":
             raise IllegalProgram(f"tcgen05.mma: {problem.message}", ref=str(problem.ref))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import UndefinedBehavior
-from umma_probe.layouts.smem_operand import operand_byte_addresses, unpack_elements
+from umma_probe.layouts.smem_operand import operand_byte_addresses, rows_share_bytes, unpack_elements
 from umma_probe.spec.formats import FORMATS
-from umma_probe.spec.kinds import KINDS
+from umma_probe.spec.kinds import KINDS, NARROW_MN
 from umma_probe.spec.smem_descriptor import SmemDescriptor, decode_smem_desc, smem_desc_problems
 from umma_probe.spec.sources import assumed, documented
 
@@ -66,6 +66,10 @@ def fetch_smem(call: MmaCall, slot: int, name: str, word: int, rows: int, k: int
     if desc.base_offset:
         launch.review("assumed-base-offset", f"tcgen05.mma: {name} has base offset {desc.base_offset}, taken to work "
                       "as in wgmma descriptors on sm_90; no run with tcgen05 is known", call.thread)  # fmt: skip
+    along_rows = rows_share_bytes(major, bits)
+    if along_rows:
+        launch.review("narrow-mn-major", f"tcgen05.mma: an operand is MN-major {type_}; the documents have no such, "
+                      f"kernels do ({NARROW_MN})", call.thread)  # fmt: skip
     addresses = operand_byte_addresses(desc, major, bits, KINDS[call.form.kind].packing(type_), rows, k)
     highest = int(addresses.max())
     if highest >= shared.limit:
@@ -76,7 +80,8 @@ def fetch_smem(call: MmaCall, slot: int, name: str, word: int, rows: int, k: int
         )  # fmt: skip
     offsets = addresses + slot * shared.window if slot else addresses
     check_async_read(launch, call.thread, slot, offsets, f"tcgen05.mma: {name}")
-    return unpack_elements(shared.bytes.data[offsets], bits)
+    codes = unpack_elements(shared.bytes.data[offsets], bits)
+    return np.ascontiguousarray(codes.T) if along_rows else codes
 
 
 def check_async_read(launch: Launch, thread: int, slot: int, offsets: Array, what: str) -> None:

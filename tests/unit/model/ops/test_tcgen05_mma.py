@@ -84,6 +84,23 @@ def test_weight_stationary(words: str):
     assert (masked == np.where(np.arange(64) % 16 < 12, 16, 0)).all()
 
 
+@pytest.mark.parametrize("code", [0x76543210, 0x89ABCDEF])
+def test_narrow_mn_major_operands(code: int):
+    """Each 16-byte chunk has 16 rows of e2m1 for one k, then 8 bytes that are no operand's."""
+    value = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    column = value[[code >> 4 * i & 0xF for i in range(8)]]
+    chunks = "".join(f"st.shared.v4.b32 [%y+{2048 * i}], {{%x, %x, %z, %z}};\n" for i in range(8))
+    data = f"mov.u32 %x, {code:#x}; mov.u32 %z, -1; mov.u32 %y, smem; mad.lo.u32 %y, %tid, 16, %y;\n" + chunks
+    idesc = encode_idesc("f8f6f4", a_type="e2m1", b_type="e2m1", m=128, n=64, a_major="mn", b_major="mn")
+    descriptors = smem_desc(0, 8) + "mov.b64 %da, %d;\n" + smem_desc(8192, 8) + "mov.b64 %db, %d;\n"
+    line = f"setp.ne.u32 %pe, 0, 0;\n@%p0 tcgen05.mma.cta_group::1.kind::f8f6f4 [%base], %da, %db, {idesc}, %pe;\n"
+    ran = run(INIT + data + FENCE + descriptors + line + END, columns=256)
+    d = ran.launch.tmem_snapshots[0].words[:, :64].view(np.float32)
+    assert (d == 32 * np.outer(np.tile(column, 16), np.tile(column, 8))).all()
+    assert not ran.rules
+    assert "narrow-mn-major" in ran.reviews
+
+
 def test_sparse():
     before = fill(200, 1, 0x44444444)
     line = f"@%p0 tcgen05.mma.sp.cta_group::1.kind::f16 [%base], %da, %db, [%z], {SPARSE}, %pe;\n"
