@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from umma_probe.assets import asset_dir, checkout_dir
 from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.findings.schema import Answer, Assembly, Bearing, Finding, Status, Verification
-from umma_probe.harness.located import Section, load_located
+from umma_probe.harness.located import Section, load_located, read_expectations
 from umma_probe.harness.manifest import load_probe, probe_names
 from umma_probe.model.asynchrony.async_engine import Policy
-from umma_probe.record.expectations import expectation
 from umma_probe.registry import Registry
 from umma_probe.spec.machine import ARCHS
 from umma_probe.spec.shapes import SOURCE_CONFLICTS
@@ -215,10 +214,4 @@ def _expect(section: Section, key: str) -> list[Expectation]:
         if wanted is not None:
             section.fault(key, "must be a mapping of report keys")
         return []
-    found: list[Expectation] = []
-    for name, value in wanted.items():
-        try:
-            found += expectation(str(name), value)
-        except ConfigError as error:
-            section.fault(key, error.message)
-    return found
+    return read_expectations(section, key, wanted)

@@ -30,9 +30,9 @@ from umma_probe.errors import UmmaProbeError
 from umma_probe.model.code.operands import SpecialSlot
 from umma_probe.model.code.special_registers import CLOCKS
 from umma_probe.model.launch import Launch
-from umma_probe.model.state.bytes import WatchedBytes
+from umma_probe.model.state.bytes import POISON_WORD, WatchedBytes
 from umma_probe.model.state.global_memory import GLOBAL_BASE
-from umma_probe.model.state.tmem import POISON, TmemImage
+from umma_probe.model.state.tmem import TmemImage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ class _UsedColumns:
 
     def image(self) -> TmemImage:
         shape = (len(self.words), self.total)
-        words, written = np.full(shape, POISON, np.uint32), np.zeros(shape, np.bool_)
+        words, written = np.full(shape, POISON_WORD, np.uint32), np.zeros(shape, np.bool_)
         writer = np.full(shape, -1, self.writer.dtype)
         words[:, self.columns], written[:, self.columns] = self.words, self.written
         writer[:, self.columns] = self.writer

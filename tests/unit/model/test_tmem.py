@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from umma_probe.errors import DeviceError, IllegalProgram
-from umma_probe.model.state.tmem import POISON, TensorMemory
+from umma_probe.model.state.bytes import POISON_WORD
+from umma_probe.model.state.tmem import TensorMemory
 from umma_probe.spec.machine import arch
 
 SIZES = [32, 64, 128, 256, 512]
@@ -62,7 +63,7 @@ def test_new_columns_hold_nothing():
     assert tmem.snapshot(0).written[:, :64].all()  # what the kernel computed is still to be seen
     tmem.allocate((0,), 32)
     words, written = tmem.snapshot(0).words, tmem.snapshot(0).written
-    assert (words[:, :32] == POISON).all()
+    assert (words[:, :32] == POISON_WORD).all()
     assert not written[:, :32].any()
     assert written[:, 32:64].all()
 

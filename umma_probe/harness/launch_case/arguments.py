@@ -13,6 +13,7 @@ import numpy as np
 
 from umma_probe.errors import ConfigError
 from umma_probe.harness.launch_case.dtypes import CASE_TYPES
+from umma_probe.spec.tensor_map import TENSOR_MAP_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from umma_probe.harness.launch_case.schema import Argument, LaunchCase, Pointers
 
 POINTER_BYTES = 8
-TENSOR_MAP_BYTES = 128
 
 
 def argument(given: Argument, buffers: Mapping[str, Buffer], maps: Mapping[str, TensorMap]) -> Any:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.bits import BitField, BitLayout
 from umma_probe.errors import ConfigError
 from umma_probe.harness.coding import CodedPass, coded_passes, decode_d, raw_codes
 from umma_probe.harness.fills import sentinel_words
@@ -30,26 +29,13 @@ from umma_probe.record.sets import format_set
 from umma_probe.spec.descriptors import MAX_SHIFTS, Problem, Swizzle, encode_idesc
 from umma_probe.spec.formats import FORMATS
 from umma_probe.spec.kinds import KINDS, check_shape
-from umma_probe.spec.sources import documented
+from umma_probe.spec.zero_column_mask import MASK_REFS, ZERO_COLUMN_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from umma_probe.harness.suite import Array
 
-_MASK_REF = documented("Zero-column mask descriptor")
-_FIELDS = BitLayout(
-    "zero-column mask",
-    64,
-    (
-        *(BitField(f"start_count_{part}", 8 * part, 8) for part in range(4)),
-        *(BitField(f"first_span_{part}", 32 + part, 1) for part in range(4)),
-        BitField("enable", 39, 1),
-        BitField("skip_span", 40, 8),
-        BitField("use_span", 48, 8),
-        BitField("column_shift", 56, 6),
-    ),
-)
 _READBACK = Readback(parse("32x32b.x32"))
 _TYPES = {"f16": "bf16", "tf32": "tf32", "f8f6f4": "e4m3", "i8": "s8"}
 
@@ -105,7 +91,7 @@ class MaskCase:
         """The descriptor."""
         fields = {f"start_count_{part}": count for part, count in enumerate(self.start)}
         fields |= {f"first_span_{part}": flag for part, flag in enumerate(self.zero_first)}
-        return _FIELDS.encode({**fields, "enable": int(not self.disabled), "skip_span": self.zero_run - 1,
+        return ZERO_COLUMN_MASK.encode({**fields, "enable": int(not self.disabled), "skip_span": self.zero_run - 1,
                                "use_span": self.used_run - 1, "column_shift": self.shift})  # fmt: skip
 
     @property
@@ -163,7 +149,7 @@ def _problems(case: MaskCase, arch: str) -> Iterator[Problem]:
                            ws=True, arch=arch)  # fmt: skip
     limit = 16 if case.m == 32 else 32
     if case.shift > limit:
-        yield Problem("shift", f"shift is {case.shift}, must be at most {limit} for M = {case.m}", _MASK_REF)
+        yield Problem("shift", f"shift is {case.shift}, must be at most {limit} for M = {case.m}", MASK_REFS[0])
 
 
 def _launch(case: MaskCase, coded: CodedPass, idesc: int) -> LaunchPlan:

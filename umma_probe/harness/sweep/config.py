@@ -27,14 +27,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from umma_probe.errors import ConfigError, UmmaProbeError, unknown_name
-from umma_probe.harness.located import Faults, Section, load_located
+from umma_probe.harness.located import Faults, Section, load_located, read_expectations
 from umma_probe.harness.manifest import load_probe, probe_names
 from umma_probe.harness.sweep.case import Answer, CaseSpec, SweepCase
 from umma_probe.harness.sweep.condition import Condition
 from umma_probe.harness.sweep.values import Axis, axis, product
 from umma_probe.launch_values import DEFAULT_TIMEOUT_S
 from umma_probe.model.asynchrony.async_engine import Policy
-from umma_probe.record.expectations import Expectation, expectation
+from umma_probe.record.expectations import Expectation
 from umma_probe.spec.machine import ARCHS
 
 if TYPE_CHECKING:
@@ -233,17 +233,6 @@ def _expect(section: Section, question: str) -> tuple[Expectation, ...]:
     if wanted is None:
         return ()
     return tuple(read_expectations(section, "expect", wanted if isinstance(wanted, dict) else {"verdict": wanted}))
-
-
-def read_expectations(section: Section, key: str, wanted: Mapping[str, Any]) -> list[Expectation]:
-    """Report keys to values or rules; faults are noted at the section's key."""
-    found: list[Expectation] = []
-    for name, value in wanted.items():
-        try:
-            found += expectation(str(name), value)
-        except ConfigError as error:
-            section.fault(key, error.message)
-    return found
 
 
 def _answers(section: Section, question: str) -> Iterable[Answer]:

@@ -19,7 +19,7 @@ from umma_probe.model.asynchrony.async_engine import AsyncOp
 from umma_probe.model.code.decode import operation
 from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.mbarrier import BarrierOperand
-from umma_probe.model.state.bytes import POISON_BYTE
+from umma_probe.model.state.bytes import POISON_WORD
 from umma_probe.spec.sources import documented
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ QUERY = documented(f"{FAMILY}: clusterlaunchcontrol.query_cancel")
 ANSWER_BYTES = 16
 CANCELED = np.uint64(1 << 63)
 """In the upper 64 bits."""
-POISON = np.uint32(POISON_BYTE * 0x0101_0101)
 B128, PRED, U32 = TYPES["b128"], TYPES["pred"], TYPES["u32"]
 OWN = {"shared::cta": "shared"}
 
@@ -129,5 +128,5 @@ def _coordinates(f: Frame, answer: int) -> Array:
             "clusterlaunchcontrol.query_cancel.get_first_ctaid of a request that was not granted means nothing",
             int(f.threads[np.flatnonzero(refused)[0]]),
         )
-        words[refused] = POISON
+        words[refused] = POISON_WORD
     return words

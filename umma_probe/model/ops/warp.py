@@ -15,6 +15,7 @@ import numpy as np
 from umma_probe.errors import PtxSyntaxError
 from umma_probe.model.code.decode import operation, sync_operation
 from umma_probe.model.numbers.values import TYPES
+from umma_probe.model.state.bytes import POISON_WORD
 from umma_probe.model.threads.warp_sync import Collective
 from umma_probe.spec.sources import assumed, documented
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 FAMILY = "Parallel Synchronization and Communication Instructions"
 B32, U32, PRED = TYPES["b32"], TYPES["u32"], TYPES["pred"]
-POISON = 0xCDCD_CDCD
 _BITS = np.uint32(1) << np.arange(32, dtype=np.uint32)
 
 
@@ -107,7 +107,7 @@ def shfl_sync(ops: Operands, mode: str) -> Executor:
     sources = [ops.src(1, B32), ops.src(2, U32), ops.src(3, U32)]
 
     def compute(f: Frame, lanes: Array, rows: Rows) -> Rows:
-        values = np.full(32, POISON, np.uint32)
+        values = np.full(32, POISON_WORD, np.uint32)
         values[lanes] = rows[0]
         source, inside = shuffle_source(mode, lanes, rows[1].astype(np.int64), rows[2].astype(np.int64))
         _note_absent(f, lanes, source)

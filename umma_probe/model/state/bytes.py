@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from umma_probe.model.numbers.values import Array
 
 POISON_BYTE = 0xCD
+POISON_WORD = np.uint32(0x0101_0101 * POISON_BYTE)
 WORDS: dict[int, np.dtype[Any]] = {width: np.dtype(f"u{width}") for width in (1, 2, 4, 8)}
 _SHIFT = {1: 0, 2: 1, 4: 2, 8: 3}
 _ALL_WRITTEN = {width: dtype.type(0x0101_0101_0101_0101 >> 64 - 8 * width) for width, dtype in WORDS.items()}

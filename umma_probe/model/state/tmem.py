@@ -16,6 +16,7 @@ import numpy as np
 
 from umma_probe.errors import IllegalProgram
 from umma_probe.model.sanitizer.landing_stores import check_read
+from umma_probe.model.state.bytes import POISON_WORD
 from umma_probe.model.threads.cta_pair import PairMeetings
 from umma_probe.spec.machine import TMEM_COLUMNS, TMEM_LANES
 from umma_probe.spec.sources import documented
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 ALLOC_REF = documented("tcgen05.alloc, tcgen05.dealloc, tcgen05.relinquish_alloc_permit")
 ALLOCATION_UNIT = 32
-POISON = np.uint32(0xCDCDCDCD)
 """What a never-written cell reads as; the read itself is a finding."""
 LANE_SHIFT = 16
 COLUMN_MASK = 0xFFFF
@@ -70,7 +70,7 @@ class TensorMemory:
     def __init__(self, slots: int, arch: Arch) -> None:
         slots = slots if arch.has_tmem else 0
         shape = (slots, TMEM_LANES, TMEM_COLUMNS)
-        self.words = np.full(shape, POISON, np.uint32)
+        self.words = np.full(shape, POISON_WORD, np.uint32)
         self.written = np.zeros(shape, np.bool_)
         self.writer = np.full(shape, -1, np.int32)
         self.allocated = np.zeros((slots, TMEM_COLUMNS), np.bool_)
@@ -80,7 +80,7 @@ class TensorMemory:
     def enter(self, slot: int) -> None:
         """A CTA takes the slot: nothing allocated, nothing written."""
         if slot < len(self.allocations):
-            self.words[slot] = POISON
+            self.words[slot] = POISON_WORD
             self.written[slot] = False
             self.writer[slot] = -1
             self.allocated[slot] = False
@@ -129,7 +129,7 @@ class TensorMemory:
             if not any(self.allocated[slot, base : base + columns].any() for slot in slots):
                 for slot, state in zip(slots, states, strict=True):
                     self.allocated[slot, base : base + columns] = True
-                    self.words[slot, :, base : base + columns] = POISON
+                    self.words[slot, :, base : base + columns] = POISON_WORD
                     self.written[slot, :, base : base + columns] = False
                     state.blocks[base] = state.last_size = columns
                     state.history.append((base, columns))
@@ -221,4 +221,4 @@ class TensorMemory:
                                   "allocate enough columns, and use them before tcgen05.dealloc")  # fmt: skip
 
 
-__all__ = ["ALLOCATION_UNIT", "COLUMN_MASK", "LANE_SHIFT", "POISON", "TensorMemory", "TmemImage"]
+__all__ = ["ALLOCATION_UNIT", "COLUMN_MASK", "LANE_SHIFT", "TensorMemory", "TmemImage"]
