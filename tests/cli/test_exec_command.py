@@ -39,6 +39,7 @@ args:
 expect:
   - {buffer: y, value: "2 * x + y"}
 """
+TOO_WIDE = "{name: t, buffer: y, dtype: f32, rank: 1, global_dim: [100], box_dim: [300]}"
 SHARED_CASES = Path(__file__).resolve().parents[2].parent / "shared" / "cases"
 
 
@@ -172,6 +173,12 @@ def test_wrong_addresses_in_a_buffer(tmp_path: Path, pointers: list[object], wor
         ('"2 * x + y"', '"x * (1 / 0)"', ["division by zero", "case.yaml"]),
         ("grid: [2]", "grid: [2]\ntimeout: 3", ["unknown key 'timeout'"]),
         ("init: arange", "init: {file: none.bin}", ["none.bin"]),
+        ("{buffer: x, offset: 0}", "{buffer: x, offset: 404}", ["is 404, must be at most 400", "case.yaml:11"]),
+        ('"2 * x + y"', '"2 * x + y", rtol: -1', ["rtol: is -1, must be a finite number", "case.yaml:15"]),
+        ('"2 * x + y"', '"2 * x + y", atol: .nan', ["atol: is nan, must be a finite number"]),
+        ('"2 * x + y"', '"x.reshape(3, 5)"', ["cannot reshape", "case.yaml:15"]),
+        ("source: saxpy.cu", "source: case.npy", ["case.npy is no text, must be CUDA C++ or PTX", "cuobjdump"]),
+        ("args:\n", f"tensor_maps:\n  - {TOO_WIDE}\nargs:\n", ["box_dim[0] is 300, must be 1 to 256", "case.yaml:10"]),
     ],
 )  # fmt: skip
 def test_mistakes_exit_2_and_say_what_was_expected(case: Path, old: str, new: str, words: list[str],

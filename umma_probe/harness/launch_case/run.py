@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,14 @@ from umma_probe.harness.launch_case.schema import placement_order
 from umma_probe.record.schema import Check, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from umma_probe.backends.base import Buffer, Device, Kernel, LaunchOutcome, Module
-    from umma_probe.harness.launch_case.schema import BufferSpec, Expectation, LaunchCase
+    from umma_probe.backends.base import Buffer, Device, Kernel, LaunchOutcome, Module, TensorMap
+    from umma_probe.errors import Where
+    from umma_probe.harness.launch_case.schema import BufferSpec, Expectation, LaunchCase, TensorMapSpec
 
 SENTINEL_BYTE = 0xA5
 Bytes = "NDArray[np.uint8]"
@@ -92,7 +94,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
     import time
 
     start = time.perf_counter()
-    text = case.source.read_text(encoding="utf-8")
+    text = _source_text(case.source)
     if case.source.suffix == ".ptx":
         module = device.load_ptx(text, str(case.source))
     else:
@@ -102,10 +104,7 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
     compile_s = time.perf_counter() - start
     inputs = {spec.name: initial_bytes(spec) for spec in case.buffers}
     buffers = _place(device, case.buffers, inputs)
-    maps = {
-        spec.name: device.tensor_map(buffers[spec.buffer], offset=spec.offset, **spec.fields)
-        for spec in case.tensor_maps
-    }
+    maps = {spec.name: _tensor_map(device, buffers[spec.buffer], spec) for spec in case.tensor_maps}
     arguments = [argument(given, buffers, maps) for given in case.args]
     specs = {spec.name: spec for spec in case.buffers}
     # before the launch: a mistake in an expectation must not cost a run
@@ -120,12 +119,36 @@ def run_case(device: Device, case: LaunchCase, *, timeout: float | None = None) 
     return CaseResult(checks, outputs, outcome, compile_s)
 
 
-def _kernel(module: Module, case: LaunchCase) -> Kernel:
+@contextmanager
+def _wrong_at(where: Where) -> Iterator[None]:
+    """The place in the case file of what is wrong inside."""
     try:
-        return module[case.entry]
+        yield
     except ConfigError as error:
-        error.where = error.where or case.entry_where
+        error.where = error.where or where
         raise
+
+
+def _source_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"case.source: {file.name} is no text, must be CUDA C++ or PTX",
+            hint="cuobjdump -ptx shows the PTX of a cubin that carries it, nvcc -ptx makes it",
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"case.source: cannot read {file}: {error.strerror or error}") from error
+
+
+def _kernel(module: Module, case: LaunchCase) -> Kernel:
+    with _wrong_at(case.entry_where):
+        return module[case.entry]
+
+
+def _tensor_map(device: Device, buffer: Buffer, spec: TensorMapSpec) -> TensorMap:
+    with _wrong_at(spec.where):
+        return device.tensor_map(buffer, offset=spec.offset, **spec.fields)
 
 
 def _launch(kernel: Kernel, case: LaunchCase, arguments: Sequence[Any], timeout: float | None) -> LaunchOutcome:
@@ -186,11 +209,13 @@ def _expected(expectation: Expectation, spec: BufferSpec, specs: dict[str, Buffe
         name: to_values(data, specs[name].type, specs[name].elements).reshape(specs[name].element_shape)
         for name, data in inputs.items()
     }
-    result = evaluate(expectation.expression, values)
+    with _wrong_at(expectation.where):
+        result = evaluate(expectation.expression, values)
     if result.size != spec.elements:
         raise ConfigError(f"expect.value '{expectation.expression}' gives shape {list(result.shape)}, "
                           f"buffer {spec.name} has shape {list(spec.shape)}", where=expectation.where)  # fmt: skip
-    return from_values(result.reshape(-1), spec.type)
+    with _wrong_at(expectation.where):
+        return from_values(result.reshape(-1), spec.type)
 
 
 def _check(name: str, spec: BufferSpec, expected: NDArray[Any], actual: NDArray[Any], wrong: NDArray[np.bool_],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,7 @@ class TensorMapSpec:
     buffer: str
     offset: int
     fields: dict[str, Any]
+    where: Where = field(default_factory=Where)
 
 
 @dataclass(frozen=True)
@@ -287,7 +288,7 @@ class _Reader:
             }
         else:
             fields["box_dim"] = section.integers("box_dim", length=(rank, rank), low=1)
-        spec = TensorMapSpec(name, buffer, section.integer("offset", 0), fields)
+        spec = TensorMapSpec(name, buffer, self._offset(section, buffer), fields, self.faults.where(section.node))
         if name in self.maps:
             section.fault("name", f"'{name}' is used twice")
         self.maps[name] = spec
@@ -296,6 +297,13 @@ class _Reader:
 
     def _known_buffer(self, section: Section, key: str) -> str:
         return section.choice(key, self.buffers)
+
+    def _offset(self, section: Section, buffer: str) -> int:
+        """Bytes into a buffer; its end is the furthest."""
+        offset, spec = section.integer("offset", 0), self.buffers.get(buffer)
+        if spec is not None and offset > spec.size_bytes:
+            section.fault("offset", f"is {offset}, must be at most {spec.size_bytes}, the size of buffer {buffer}")
+        return offset
 
     # ------------------------------------------------------------------ arguments and expectations
     def _argument(self, section: Section) -> Argument:
@@ -312,7 +320,8 @@ class _Reader:
         return Argument(tensor_map=section.choice("tensor_map", self.maps))
 
     def _argument_buffer(self, section: Section) -> Argument:
-        return Argument(buffer=self._known_buffer(section, "buffer"), offset=section.integer("offset", 0))
+        buffer = self._known_buffer(section, "buffer")
+        return Argument(buffer=buffer, offset=self._offset(section, buffer))
 
     def _argument_value(self, section: Section) -> Argument:
         value = section.raw("value")
@@ -354,7 +363,8 @@ class _Reader:
         pointers = []
         for entry in section.sections("pointers"):
             at = self._at(entry, 8, room, what)
-            pointers.append((at, self._known_buffer(entry, "buffer"), entry.integer("offset", 0)))
+            buffer = self._known_buffer(entry, "buffer")
+            pointers.append((at, buffer, self._offset(entry, buffer)))
             entry.finish()
         return tuple(pointers)
 
@@ -380,10 +390,17 @@ class _Reader:
                 check(expression, self.buffers)
             except ConfigError as error:
                 section.fault("value", error.message)
-        expectation = Expectation(buffer, file, expression, section.number("rtol", 0), section.number("atol", 0),
+        expectation = Expectation(buffer, file, expression, _tolerance(section, "rtol"), _tolerance(section, "atol"),
                                   str(section.raw("about", "") or ""), self.faults.where(section.node))  # fmt: skip
         section.finish()
         return expectation
+
+
+def _tolerance(section: Section, key: str) -> float:
+    value = section.number(key, 0)
+    if not 0 <= value < inf:
+        section.fault(key, f"is {value:g}, must be a finite number of at least 0")
+    return value
 
 
 def placement_order(buffers: Sequence[BufferSpec]) -> list[str]:
