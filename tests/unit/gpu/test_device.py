@@ -55,6 +55,14 @@ def test_a_launch_reaches_the_driver_as_asked() -> None:
     assert str(result.shape) == "grid 4x6x1, block 128x1x1, cluster 2x1x1, 200000 bytes of dynamic shared memory"
 
 
+def test_a_buffer_of_another_gpu_is_refused() -> None:
+    driver, device = device_with(FakeKernel(parameters=[(0, 8)]))
+    elsewhere = GpuDevice(0, FakeDriver(B200)).array(np.zeros(4, np.float32))
+    with pytest.raises(ConfigError, match="argument 0 of kernel 'gemm' is of type buffer of another device"):
+        device.load_cubin(b"")["gemm"].launch(grid=1, block=32, args=[elsewhere])
+    assert not driver.launches
+
+
 def test_big_clusters_are_asked_for() -> None:
     driver, device = device_with(FakeKernel())
     device.load_cubin(b"")["gemm"].launch(grid=16, block=32, cluster=16)

@@ -8,15 +8,16 @@ from kernels import ptx, run_ptx
 
 from umma_probe.errors import DeviceError
 
-DECLARATIONS = ".shared .align 16 .b8 tile[64]; .reg .b32 %addr, %there, %rank; .reg .b64 %to; .reg .pred %q;"
+DECLARATIONS = ".shared .align 16 .b8 tile[64]; .reg .b32 %addr, %there, %rank; .reg .b64 %to; .reg .pred %q, %first;"
 BODY = """
 mov.u32 %addr, tile; mov.u32 %rank, %cluster_ctarank; xor.b32 %rank, %rank, 1;
 mapa.shared::cluster.u32 %there, %addr, %rank; xor.b32 %rank, %rank, 1;
+setp.eq.u32 %first, %rank, 0;
 mad.lo.u32 %there, %tid, 4, %there;
 setp.lt.u32 %q, %tid, 16;
 @%q st.shared::cluster.u32 [%there], %tid;
 WRITER
-barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+BARRIER
 AGAIN
 READER
 mad.wide.u32 %to, %rank, 64, %words;
@@ -24,14 +25,16 @@ setp.eq.u32 %q, %tid, 0;
 @%q cp.async.bulk.global.shared::cta.bulk_group [%to], [%addr], 64;
 @%q cp.async.bulk.commit_group;
 @%q cp.async.bulk.wait_group 0;
-barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+BARRIER
 """
+BARRIER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
 FENCE = "fence.proxy.async;"
+OWN = "mad.lo.u32 %r0, %tid, 4, %addr; @%q st.shared.u32 [%r0], %tid;"
 
 
 def rules(writer: str = "", reader: str = "", again: str = "") -> set[str]:
     """What is found when each CTA of a pair stores into the other's window, whose bulk copy reads it."""
-    text = BODY.replace("WRITER", writer).replace("READER", reader).replace("AGAIN", again)
+    text = BODY.replace("WRITER", writer).replace("READER", reader).replace("AGAIN", again).replace("BARRIER", BARRIER)
     out = run_ptx(ptx(text, DECLARATIONS), np.zeros(32, np.uint32), grid=2, cluster=2)
     if not again:
         assert out.words.tolist() == [*range(16)] * 2
@@ -48,9 +51,16 @@ def test_neither() -> None:
 
 
 def test_a_later_store_is_not_covered() -> None:
-    own = "mad.lo.u32 %r0, %tid, 4, %addr; @%q st.shared.u32 [%r0], %tid;"
-    assert rules(FENCE, again=own) == {"missing-proxy-fence"}
-    assert rules(FENCE, FENCE, again=own) == set()
+    assert rules(FENCE, again=OWN) == {"missing-proxy-fence"}
+    assert rules(FENCE, FENCE, again=OWN) == set()
+
+
+@pytest.mark.parametrize("which", ["@%first", "@!%first"])
+def test_one_cta_fences_for_both(which: str) -> None:
+    """The window of the other for what it stored there, its own for what the other stored."""
+    fence = f"{which} {FENCE}"
+    assert rules(reader=fence) == set()
+    assert rules(again=OWN + BARRIER, reader=fence) == {"missing-proxy-fence"}  # the other's own store is the other's
 
 
 @pytest.mark.parametrize(("size", "offset", "legal"), [(4, 0, True), (4, 4, False), (20, 16, True), (20, 20, False)])
