@@ -172,6 +172,7 @@ def test_wrong_addresses_in_a_buffer(tmp_path: Path, pointers: list[object], wor
         ("init: arange", "init: {file: case.npy}", ["case.npy is no .npy array"]),
         ('"2 * x + y"', '"x * (1 / 0)"', ["division by zero", "case.yaml"]),
         ("grid: [2]", "grid: [2]\ntimeout: 3", ["unknown key 'timeout'"]),
+        ("grid: [2]", "grid: [2]\ncluter: [2]", ["unknown key 'cluter'; did you mean cluster?"]),
         ("init: arange", "init: {file: none.bin}", ["none.bin"]),
         ("{buffer: x, offset: 0}", "{buffer: x, offset: 404}", ["is 404, must be at most 400", "case.yaml:11"]),
         ('"2 * x + y"', '"2 * x + y", rtol: -1', ["rtol: is -1, must be a finite number", "case.yaml:15"]),

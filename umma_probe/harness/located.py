@@ -99,7 +99,7 @@ class Section:
         self.faults = faults
         self.name = name
         self._values: dict[str, yaml.Node] = {}
-        self._known: list[str] = ["about"]
+        self._known = {"about"}
         if not isinstance(node, yaml.MappingNode):
             faults.add(node, f"{name}: must be a mapping of keys to values")
             return
@@ -111,6 +111,8 @@ class Section:
         self._keys = {str(key.value): key for key, _ in node.value}
 
     def __contains__(self, key: str) -> bool:
+        """Whether it is there; a key that is asked for is one that may be."""
+        self._known.add(key)
         return key in self._values
 
     def node_of(self, key: str) -> yaml.Node:
@@ -123,7 +125,7 @@ class Section:
 
     def raw(self, key: str, default: Any = _MISSING) -> Any:
         """The plain value; a fault if it is missing and has no default."""
-        self._known.append(key)
+        self._known.add(key)
         node = self._values.get(key)
         if node is None:
             if default is _MISSING:
@@ -215,7 +217,7 @@ class Section:
 
     def sections(self, key: str, *, required: bool = False) -> list[Section]:
         """A list of mappings."""
-        self._known.append(key)
+        self._known.add(key)
         node = self._values.get(key)
         if node is None:
             if required:

@@ -32,7 +32,10 @@ def loads(text: str, name: str = "<report>") -> Report:
         raise RecordError(f"{name}: no report: it is nested too deeply") from error
     if not isinstance(data, dict):
         raise RecordError(f"{name}: the report is of type {type(data).__name__}, must be an object")
-    version = data.get("schema_version")
+    if "schema_version" not in data:
+        raise RecordError(f"{name}: no report: it has no schema_version",
+                          hint="--json of umma-probe run, fmha or exec writes one")  # fmt: skip
+    version = data["schema_version"]
     if version != SCHEMA_VERSION:
         raise RecordError(
             f"{name}: schema_version is {version!r}, must be {SCHEMA_VERSION}",

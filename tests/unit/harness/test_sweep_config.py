@@ -206,3 +206,8 @@ def test_supplied_configs_are_whole_and_legal(path: Path) -> None:
     cases = config.cases()
     assert cases
     preflight(config, cases)
+
+
+def test_a_mistyped_key_finds_one_that_the_file_lacks(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown key 'defauts'; did you mean defaults"):
+        _load(tmp_path, "title: t\ndefauts: {timeout: 3}\ncases: [{probe: tmem-layout}]\n")

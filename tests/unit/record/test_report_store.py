@@ -86,7 +86,7 @@ def test_damage_is_named(change: dict[str, object], message: str) -> None:
 
 
 def test_what_is_no_report_is_refused(tmp_path) -> None:
-    for text, message in (("{", "no JSON"), ("[]", "must be an object")):
+    for text, message in (("{", "no JSON"), ("[]", "must be an object"), ("{}", "no report: it has no schema_version")):
         with pytest.raises(RecordError, match=message):
             loads(text)
     with pytest.raises(RecordError, match="cannot be read"):
