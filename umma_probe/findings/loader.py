@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from umma_probe.assets import asset_dir, checkout_dir
 from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.findings.schema import Answer, Assembly, Bearing, Finding, Status, Verification
-from umma_probe.harness.located import Section, load_located, read_expectations
+from umma_probe.harness.expected import read_expectations
+from umma_probe.harness.located import Section, load_located
 from umma_probe.harness.manifest import load_probe, probe_names
 from umma_probe.model.asynchrony.async_engine import Policy
 from umma_probe.registry import Registry

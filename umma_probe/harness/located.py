@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
 from umma_probe.errors import ConfigError, Where, unknown_name
-from umma_probe.record.expectations import Expectation, expectation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 T = TypeVar("T")
 _MISSING = object()
@@ -233,14 +229,3 @@ class Section:
         for key in self._values:
             if key not in self._known:
                 self.faults.add(self._keys[key], f"{self.name}: " + unknown_name("key", key, self._known))
-
-
-def read_expectations(section: Section, key: str, wanted: Mapping[str, Any]) -> list[Expectation]:
-    """Report keys to values or rules; faults are noted at the section's key."""
-    found: list[Expectation] = []
-    for name, value in wanted.items():
-        try:
-            found += expectation(str(name), value)
-        except ConfigError as error:
-            section.fault(key, error.message)
-    return found

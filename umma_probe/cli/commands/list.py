@@ -12,7 +12,6 @@ from rich.text import Text
 from umma_probe.cli.output import Output, format_options
 from umma_probe.cli.rendering import heading, render
 from umma_probe.errors import ConfigError, ExitCode
-from umma_probe.harness.inject import FAULTS
 from umma_probe.harness.manifest import load_probe, probe_names
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ def command(probe: str | None, faults: bool, output: Output) -> int:
 def _faults(probe: str | None, output: Output) -> int:
     if probe is not None:
         raise ConfigError(f"list: --faults is the same for all probes, must be without '{probe}'")
+    from umma_probe.harness.inject import FAULTS  # it needs NumPy; the list itself starts fast
+
     known = list(FAULTS.values())
     document = {
         "schema_version": SCHEMA_VERSION,

@@ -27,7 +27,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from umma_probe.errors import ConfigError, UmmaProbeError, unknown_name
-from umma_probe.harness.located import Faults, Section, load_located, read_expectations
+from umma_probe.harness.expected import read_expectations
+from umma_probe.harness.located import Faults, Section, load_located
 from umma_probe.harness.manifest import load_probe, probe_names
 from umma_probe.harness.sweep.case import Answer, CaseSpec, SweepCase
 from umma_probe.harness.sweep.condition import Condition
