@@ -16,9 +16,9 @@ from umma_probe.errors import DeviceError, LaunchShapeError, UmmaProbeError
 from umma_probe.model.asynchrony.async_engine import AsyncEngine, Policy
 from umma_probe.model.asynchrony.transfer_groups import TransferGroups
 from umma_probe.model.code.operands import SpecialSlot
-from umma_probe.model.code.special_registers import CtaPlace
+from umma_probe.model.code.special_registers import SHARED_UNIT, CtaPlace
 from umma_probe.model.code.tcgen05_rules import check_target
-from umma_probe.model.code.variables import SHARED_BASE
+from umma_probe.model.code.variables import SHARED_BASE, align_up
 from umma_probe.model.mma.warpgroup import WarpGroups
 from umma_probe.model.sanitizer.init_fences import InitFences
 from umma_probe.model.sanitizer.tensor_order import TensorOrder
@@ -121,6 +121,7 @@ class Launch:
         # without dynamic shared memory the window ends with the last static variable, not where the next could start
         start = variables.dynamic_shared_offset if config.dynamic_smem else SHARED_BASE + variables.static_shared_bytes
         self.shared_limit = start + config.dynamic_smem
+        self.shared_bytes = align_up(self.shared_limit - SHARED_BASE, SHARED_UNIT)
         shared = SharedMemory(self.slot_count, self.shared_limit)
         self.memory = MemorySystem(self, self.global_memory, shared, variables.local_bytes)
         self.shared = shared
@@ -185,7 +186,7 @@ class Launch:
     def _start_cta(self, slot: int, cta: Dim3, rank: int) -> None:
         config = self.config
         place = CtaPlace(config.grid, config.block, config.cluster, cta, config.explicit_cluster, slot % SM_COUNT,
-                         SM_COUNT, config.dynamic_smem, self.shared_limit, self.grid_workspace)  # fmt: skip
+                         SM_COUNT, config.dynamic_smem, self.shared_bytes, self.grid_workspace)  # fmt: skip
         self.places[slot] = place
         self.cta_retired[slot] = False
         self.shared.clear(slot)

@@ -19,6 +19,27 @@ extern "C" __global__ void reverse(unsigned* middle, unsigned* out) {
   }
 }
 """
+TILES = """
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+namespace cg = cooperative_groups;
+extern "C" __global__ void sums(int* out) {
+  auto tile = cg::tiled_partition<64>(cg::this_thread_block());
+  int sum = cg::reduce(tile, int(threadIdx.x), cg::plus<int>());
+  tile.sync();
+  out[blockIdx.x * blockDim.x + threadIdx.x] = sum + tile.shfl(1000 * int(threadIdx.x), 3);
+}
+"""
+SIZES = """
+extern "C" __global__ void sizes(unsigned* out) {
+  __shared__ char fixed[300];
+  asm volatile("mov.u32 %0, %%total_smem_size;" : "=r"(out[0]));
+  asm volatile("mov.u32 %0, %%aggr_smem_size;" : "=r"(out[1]));
+  asm volatile("mov.u32 %0, %%reserved_smem_offset_cap;" : "=r"(out[2]));
+  fixed[threadIdx.x] = 0;
+  asm volatile("" :: "r"((unsigned)__cvta_generic_to_shared(fixed)) : "memory");
+}
+"""
 IDLE = """
 .version 8.7
 .target sm_100a
@@ -68,3 +89,21 @@ def test_all_ctas_must_be_there_at_once(grid: int, block: int, dynamic_smem: int
         return
     with pytest.raises(ConfigError, match=f"needs all CTAs at once: there are {grid} of .* must be at most"):
         kernel.launch(grid=grid, block=block, dynamic_smem=dynamic_smem, cooperative=True)
+
+
+@pytest.mark.parametrize("policy", ["eager", "lazy", "random:3"])
+def test_tiles_of_several_warps_meet_in_reserved_shared_memory(policy: str) -> None:
+    device = up.device("model", policy=policy)
+    out = device.array(np.zeros((2, 128), np.int32))
+    outcome = device.compile(TILES)["sums"].launch(grid=2, block=128, args=[out])
+    assert not outcome.findings
+    tiles = np.arange(128) // 64
+    assert (out.numpy() == np.array([2016, 6112])[tiles] + 1000 * (64 * tiles + 3)).all()
+
+
+def test_sizes_of_shared_memory() -> None:
+    """300 static bytes and 100 dynamic ones in units of 128, with and without the KiB of the system."""
+    device = up.device("model")
+    out = device.array(np.zeros(3, np.uint32))
+    device.compile(SIZES)["sizes"].launch(grid=1, block=1, dynamic_smem=100, args=[out])
+    assert out.numpy().tolist() == [512, 512 + 1024, 1024]

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from umma_probe.model.code.variables import SHARED_BASE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Dim3 = tuple[int, int, int]
+SHARED_UNIT = 128
+"""Bytes in which shared memory is allocated (PTX ISA, "Special Registers: %total_smem_size")."""
+COOPERATIVE_SCRATCH = range(512, 512 + 288)
+"""The part of the reserved shared memory that cooperative groups of several warps synchronise and reduce in: zero when
+a CTA starts. Where it lies is not documented (``%reserved_smem_offset_1`` says); its size is the most that the CUDA
+toolkit's cooperative_groups/details/memory.h expects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,7 @@ class CtaPlace:
     sm_count: int
     dynamic_shared_bytes: int
     total_shared_bytes: int
+    """Static and dynamic, in units of ``SHARED_UNIT``; what the system reserves is not among them."""
     grid_workspace: int = 0
     """Address of what the CTAs of a cooperative launch synchronise on; 0 in any other launch."""
 
@@ -94,8 +103,11 @@ SPECIAL_REGISTERS |= {
     "%cluster_nctarank": lambda p, t: p.cluster[0] * p.cluster[1] * p.cluster[2],
     "%dynamic_smem_size": lambda p, t: p.dynamic_shared_bytes,
     "%total_smem_size": lambda p, t: p.total_shared_bytes,
+    "%aggr_smem_size": lambda p, t: p.total_shared_bytes + SHARED_BASE,
     "%reserved_smem_offset_begin": lambda p, t: 0,
-    "%reserved_smem_offset_end": lambda p, t: 1024,
+    "%reserved_smem_offset_end": lambda p, t: SHARED_BASE,
+    "%reserved_smem_offset_cap": lambda p, t: SHARED_BASE,
+    "%reserved_smem_offset_1": lambda p, t: COOPERATIVE_SCRATCH.start,
     **{f"%envreg{n}": (lambda p, t: 0) for n in range(32)},
     # not PTX but what the driver promises cooperative_groups/details/driver_abi.h of the CUDA toolkit
     "%envreg1": lambda p, t: p.grid_workspace >> 32,

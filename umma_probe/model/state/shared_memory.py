@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from umma_probe.model.code.special_registers import COOPERATIVE_SCRATCH
 from umma_probe.model.state.bytes import POISON_BYTE, Bytes
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class SharedMemory:
         low, high = slot * self.window, (slot + 1) * self.window
         self.bytes.data[low:high] = POISON_BYTE
         self.bytes.written[low:high] = False
+        scratch = slice(low + COOPERATIVE_SCRATCH.start, low + COOPERATIVE_SCRATCH.stop)
+        self.bytes.data[scratch] = 0
+        self.bytes.written[scratch] = True
         self.word_time[low // 4 : high // 4] = 0
         self.fence_time[slot] = 0
         self._remote.pop(slot, None)
