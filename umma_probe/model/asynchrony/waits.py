@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+BARRIER_ADVICE = "who should arrive on that barrier? Compare the count, the phase parity and the expected bytes"
+
 
 class Resume(Enum):
     """What a woken strand does."""
@@ -27,3 +29,5 @@ class Wait:
     describe: Callable[[], str]
     has_time_limit: bool = False
     """``mbarrier.try_wait`` may return false; the model lets it do so when nothing else can go on."""
+    advice: str = BARRIER_ADVICE
+    """Where to look, if nothing ever ends it."""

@@ -115,6 +115,7 @@ def _allocate(f: Frame, strand: Strand, slots: tuple[int, ...], columns: int) ->
     wait = Wait(
         Resume.RETRY,
         lambda: f"tcgen05.alloc of {columns} columns: {owned} of 512 are allocated in {launch.cta_name(slots[0])}",
+        advice="who should free columns? tcgen05.alloc waits until enough that lie together are free",
     )
     for slot in slots:
         tmem.allocations[slot].waiting.append((strand, wait))

@@ -90,7 +90,8 @@ class PairMeetings:
                 return f"{what} with cta_group::2, as does the peer {peer}"
             return f"{what} with cta_group::2: no warp of the peer {peer} has come"
 
-        return Wait(Resume.RETRY, describe)
+        advice = f"which branch keeps the peer CTA away? One warp of each CTA of the pair must execute {what}"
+        return Wait(Resume.RETRY, describe, advice=advice)
 
     def part(self, f: Frame, strand: Strand, slots: tuple[int, ...], what: str, outcome: int) -> None:
         """The instruction is done: let the other side go on."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from umma_probe.errors import Deadlock, Where
+from umma_probe.model.asynchrony.waits import BARRIER_ADVICE
 from umma_probe.model.threads.strands import FULL_WARP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from umma_probe.model.asynchrony.waits import Wait
     from umma_probe.model.launch import Launch
@@ -45,15 +46,15 @@ def deadlock(
     return Deadlock(
         f"{head}; nothing is in flight\n  {text}",
         where=launch.program.where(first.pc, _who(launch, first)) if first else None,
-        hint=_hint(parked=bool(parked), polling=any(strand.polls for strand in ready), spinning=bool(ready)),
+        hint=parked[first].advice if first else _hint(ready),
     )
 
 
-def _hint(*, parked: bool, polling: bool, spinning: bool) -> str:
-    """What to look at: the barrier that somebody waits for, else the memory that a loop reads."""
-    if parked or polling:
-        return "who should arrive on that barrier? Compare the count, the phase parity and the expected bytes"
-    if spinning:
+def _hint(ready: Sequence[Strand]) -> str:
+    """What to look at where nobody waits for an event: the barrier or the memory that a loop reads."""
+    if any(strand.polls for strand in ready):
+        return BARRIER_ADVICE
+    if ready:
         return "which store should end that loop? It never comes, goes to another address, or has another value"
     return "these lanes wait for others of their warp: which branch keeps those away from the place where they meet?"
 

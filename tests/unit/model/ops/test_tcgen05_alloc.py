@@ -89,6 +89,7 @@ def test_blocks_until_there_is_room():
     with pytest.raises(Deadlock, match=r"tcgen05.alloc of 256 columns: 512 of 512 are allocated in CTA 0") as caught:
         run(body.replace("@%pw tcgen05.dealloc.cta_group::1.sync.aligned.b32 %base, 512;", ""), alloc=False)
     assert "warp 1" in str(caught.value.where)
+    assert caught.value.hint.startswith("who should free columns?")
 
 
 # ---------------------------------------------------------------------- pairs
