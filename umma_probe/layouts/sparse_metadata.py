@@ -40,7 +40,7 @@ NIBBLES_PER_COLUMN = 8
 
 _SPARSE = documented("Sparse matrices: layout of the metadata")
 _CODES = documented("Sparse matrices: sparse tcgen05.mma with .kind, metadata values")
-_SELECTOR = documented("Sparse matrices: sparsity selector")
+_SELECTOR = documented("Sparsity selector")
 _FRAGMENT = header("cute/atom/mma_traits_sm100_frag.hpp, tmem_e_frg", "128 rows a CTA only")
 _FRAGMENT_WS = header("cute/atom/mma_traits_sm100_frag.hpp, tmem_e_frg_ws", "a copy in each bank")
 _HALF = assumed(

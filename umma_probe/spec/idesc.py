@@ -103,7 +103,7 @@ N_UNIT = 8
 K_SIZES = (64, K_ULTRA)
 """Dense K by the code of ``k_size`` (sparse: 128 for code 0)."""
 
-_SELECTOR = documented("Sparse matrices, sparsity selector", "only .kind::f16 and .kind::tf32 select")
+_SELECTOR = documented("Sparsity selector", "only .kind::f16 and .kind::tf32 select")
 _SF_ID = documented("Scale factor A ID, scale factor B ID")
 
 

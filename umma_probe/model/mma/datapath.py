@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from umma_probe.model.numbers.values import Array
 
 REFS = (
-    documented("Data path layout organization", "layouts A to G by M, cta_group, .ws and sparsity"),
+    documented("Data Path Layout Organization", "layouts A to G by M, cta_group, .ws and sparsity"),
     header("mma_traits_sm100_frag.hpp, tmem_frg", "lanes and columns of every accumulator"),
 )
 

@@ -86,8 +86,8 @@ class MmaCall:
 
     @property
     def pipeline_key(self) -> object:
-        """Two MMAs with the same accumulator, shape and kind execute in order (PTX ISA, tcgen05 pipelined
-        instructions)."""
+        """Two MMAs with the same accumulator, shape and kind execute in order (PTX ISA, "Pipelined
+        tcgen05 Instructions")."""
         return self.form.kind, self.slots, self.d_taddr, self.idesc.m, self.idesc.n, self.form.ws
 
     def operand_type(self, name: str) -> str:

@@ -25,7 +25,7 @@ REFS = (
     documented("tcgen05.mma"),
     documented("tcgen05.mma.sp"),
     documented("tcgen05.mma.ws"),
-    documented("tcgen05 pipelined instructions"),
+    documented("Pipelined tcgen05 Instructions"),
     assumed("tcgen05.mma, disable-output-lane", "with cta_group::2 words 0-3 are lanes of the even CTA, 4-7 of the odd "
             "one; an MMA with one bit set on silicon would settle it"),
     assumed("tcgen05.mma, D of 16 bits", "the upper half of its cell is cleared; the probes note it and judge the lower"),

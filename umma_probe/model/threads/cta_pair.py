@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from umma_probe.model.threads.frame import Frame
     from umma_probe.model.threads.strands import Strand
 
-REF = documented("Issue granularity of tcgen05 operations", "cta_group::2: the peer CTA should be active")
+REF = documented("Issue Granularity", "cta_group::2: the peer CTA should be active")
 
 
 def cta_slots(f: Frame, cta_group: int, thread: int, what: str) -> tuple[int, ...]:
