@@ -159,8 +159,8 @@ def access_box(shape: str, repeat: int, split: int = 0, packed: bool = False) ->
         behind -= 1 << 15
         lane = np.broadcast_to(threads % 16 + further * (threads // 16), (repeat, 32))
         column = step * np.arange(repeat)[:, None] + behind * (threads // 16)
-        areas = (Area(0, 16, 0, step * repeat), Area(further, further + 16, behind, behind + step * repeat))
-        return AccessBox(lane, column, repeat, 16, areas)
+        halves = (Area(0, 16, 0, step * repeat), Area(further, further + 16, behind, behind + step * repeat))
+        return AccessBox(lane, column, repeat, 16, halves)
     columns = _COLUMNS_PER_REPEAT[shape] * repeat
     lanes = 32 if shape == "32x32b" else 16
     cell_lane, cell_column = (a.ravel() for a in np.meshgrid(np.arange(lanes), np.arange(columns), indexing="ij"))
@@ -170,5 +170,5 @@ def access_box(shape: str, repeat: int, split: int = 0, packed: bool = False) ->
     column = np.empty((registers, 32), np.int64)
     lane[register, thread] = cell_lane
     column[register, thread] = step * cell_column
-    areas = (Area(0, lanes, 0, step * columns),)
-    return AccessBox(lane, column, registers, lanes, areas, shape == "32x32b" and not packed)
+    area = Area(0, lanes, 0, step * columns)
+    return AccessBox(lane, column, registers, lanes, (area,), shape == "32x32b" and not packed)

@@ -28,7 +28,7 @@ REFS = (
     documented("Pipelined tcgen05 Instructions"),
     assumed("tcgen05.mma, disable-output-lane", "with cta_group::2 words 0-3 are lanes of the even CTA, 4-7 of the odd "
             "one; an MMA with one bit set on silicon would settle it"),
-    assumed("tcgen05.mma, D of 16 bits", "the upper half of its cell is cleared; the probes note it and judge the lower"),
+    assumed("tcgen05.mma, D of 16 bits", "the upper half of its cell is cleared; probes note it and judge the lower"),
     Ref("assembler", "tcgen05.mma", Evidence.MEASURED, "which forms take a lane mask, .ashift or scale-input-d"),
 )  # fmt: skip
 KINDS = {f"kind::{name}": name for name in ("f16", "tf32", "f8f6f4", "i8")}
