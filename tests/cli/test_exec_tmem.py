@@ -113,3 +113,38 @@ def test_the_dump_names_the_line_of_every_cell(case: Path, tmp_path: Path) -> No
     assert lines[0, 31, 3:9].tolist() == [0, FIRST, FIRST, SECOND, SECOND, 0]
     assert lines[1, 31, 3:9].tolist() == [0, FIRST, FIRST, FIRST, FIRST, 0]
     assert not lines[:, 32:].any()
+
+
+def test_a_kernel_that_fails_is_dumped_too(tmp_path: Path) -> None:
+    case = write(tmp_path, KERNEL.replace("// MORE", "trap;"))
+    assert run(case, "--dump-tmem", tmp_path / "t.npz").return_value == 6
+    assert np.load(tmp_path / "t.npz")["writer_line"][0, 0, 3:9].tolist() == [0, FIRST, FIRST, SECOND, SECOND, 0]
+
+
+def test_a_block_that_is_allocated_again_is_named_once(tmp_path: Path) -> None:
+    again = """tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32;"""
+    kernel = KERNEL.replace("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;", "").replace("// MORE", again)
+    lines = run(write(tmp_path, kernel)).stdout.splitlines()
+    assert "Tensor Memory of CTA 0  allocated: columns 0-31 (2 times); nothing was written" in lines
+    assert not any(line.endswith("CTA 1  allocated: columns 0-31 (2 times)") for line in lines)
+
+
+@pytest.mark.parametrize("form", ["text", "html", "markdown"])
+def test_where_nothing_was_written_there_is_no_picture(tmp_path: Path, form: str) -> None:
+    start = KERNEL.index("    tcgen05.st")
+    bare = KERNEL[:start] + "DONE:\n" + KERNEL[KERNEL.index("    tcgen05.dealloc") :]
+    page = run(write(tmp_path, bare), "--format", form).stdout
+    assert "allocated: columns 0-31; nothing was written" in page
+    assert "120-127" not in page
+    assert "instruction</th>" not in page
+
+
+def test_of_many_ctas_some_are_named_and_some_are_not_kept(tmp_path: Path) -> None:
+    """Odd CTAs store once more than even ones; of 70, the first 64 are kept."""
+    parity = "and.b32 %r6, %r6, 1;\n    setp.ne.u32"
+    case = write(tmp_path, KERNEL.replace("setp.ne.u32", parity))
+    case.write_text(case.read_text().replace("[2]", "[70]"))
+    out = run(case).stdout
+    assert "Tensor Memory of CTAs 0,2,4,6,8,10,12,14 and 24 more, which look the same" in out
+    assert "note: Tensor Memory is kept of CTAs 0-63 alone, of 70." in out

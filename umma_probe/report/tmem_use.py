@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_PICTURES = 4
 """So many groups of CTAs are drawn."""
+MOST_RUNS = 8
+"""So many runs of CTAs that look the same are named."""
 ROLES = ("mma", "st", "cp", "shift")
 """Second word of the instruction, by which a picture colours."""
 WRITER_HEADER = ("", "instruction", "line", "lanes", "columns")
@@ -40,19 +42,26 @@ def use_picture(letters: Letters, width: int) -> Picture:
 
 def use_title(use: TmemUse) -> str:
     """``Tensor Memory of CTA 0``, or of those that look the same."""
-    members = parse_set(use.ctas)
-    return f"CTA {use.ctas}" if len(members) == 1 else f"CTAs {use.ctas}, which look the same"
+    count, runs = len(parse_set(use.ctas)), use.ctas.split(",")
+    if count == 1:
+        return f"CTA {use.ctas}"
+    named = ",".join(runs[:MOST_RUNS])
+    rest = f" and {count - len(parse_set(named))} more" if len(runs) > MOST_RUNS else ""
+    return f"CTAs {named}{rest}, which look the same"
 
 
 def blocks_line(use: TmemUse) -> str:
-    """What was allocated."""
-    return f"allocated: columns {'; columns '.join(use.blocks)}"
+    """What was allocated, each block once."""
+    blocks = [
+        f"columns {block}" + (f" ({times} times)" if times > 1 else "") for block, times in Counter(use.blocks).items()
+    ]
+    return f"allocated: {'; '.join(blocks)}" + ("" if use.writers else "; nothing was written")
 
 
 def left_out(uses: list[TmemUse]) -> str:
     """A line on what is not drawn; empty if everything is."""
     rest = uses[MOST_PICTURES:]
-    return f"{sum(len(parse_set(use.ctas)) for use in rest)} more CTAs look otherwise; JSON has all" if rest else ""
+    return f"{sum(len(parse_set(use.ctas)) for use in rest)} more CTAs look different; JSON has them" if rest else ""
 
 
 def role(writer: Writer) -> str:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("case_file", metavar="CASE.yaml", type=click.Path(path_type=Path))
 @click.option("--dump-tmem", type=click.Path(path_type=Path), metavar="FILE.npz",
-              help="Write Tensor Memory of every CTA as it was when the CTA exited (model).")  # fmt: skip
+              help="Write Tensor Memory of the first 64 CTAs as it was when each exited, or the kernel failed "
+              "(model).")  # fmt: skip
 @click.option("--save-outputs", type=click.Path(path_type=Path), metavar="DIR",
               help="Write every buffer's final bytes there.")  # fmt: skip
 @click.option("--trace", "trace_file", type=click.Path(path_type=Path), metavar="FILE",
@@ -55,7 +56,7 @@ def command(case_file: Path, dump_tmem: Path | None, save_outputs: Path | None, 
         cases.save_trace(trace_file, trace)
     if result is not None and save_outputs is not None:
         cases.save_outputs(save_outputs, load_case(case_file), result)
-    if result is not None and dump_tmem is not None and device is not None:
+    if dump_tmem is not None and isinstance(device, ModelDevice) and device.launched:
         cases.save_tmem(dump_tmem, device)
     output.write(render(report, output.format, view_of(output)))
     return exit_code(report)

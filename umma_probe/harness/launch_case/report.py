@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from umma_probe.harness.launch_case.run import CaseResult, run_case
 from umma_probe.harness.launch_case.schema import load_case
 from umma_probe.harness.launch_case.tmem_use import tmem_use
 from umma_probe.harness.reporting import add_notes, environment, fail_with, settle, target_record
+from umma_probe.model.launch import SNAPSHOTS
 from umma_probe.record.schema import Check, Report, Target, Timing, Verdict
 from umma_probe.spec.sources import Evidence, Ref
 
@@ -79,7 +81,7 @@ def exec_case(
     except UmmaProbeError as error:
         report.timing = Timing(run_s=round(time.perf_counter() - start, 4))
         fail_with(report, error)
-        _show_tmem(report, device)
+        _show_tmem(report, device, prod(case.grid))
         return report, None, device
     report.timing = Timing(round(result.compile_s, 4), round(result.outcome.seconds, 4))
     report.checks += result.checks
@@ -94,7 +96,7 @@ def exec_case(
             )
         )
     add_notes(report, result.outcome)
-    _show_tmem(report, device)
+    _show_tmem(report, device, prod(case.grid))
     if not strict:
         _tolerate(report, TOLERATED)
         if result.checks and all(check.verdict == Verdict.PASS.value for check in result.checks):
@@ -132,10 +134,12 @@ def _allow(device: Device, jobs: int) -> None:
     device.jobs = jobs
 
 
-def _show_tmem(report: Report, device: Device) -> None:
+def _show_tmem(report: Report, device: Device, ctas: int) -> None:
     """Which instruction wrote which cell; a kernel that failed shows what it had written until then."""
     if isinstance(device, ModelDevice) and device.launched:
         report.tmem_use = tmem_use(device.tmem_all())
+        if report.tmem_use and ctas > SNAPSHOTS:
+            report.notes.append(f"Tensor Memory is kept of CTAs 0-{SNAPSHOTS - 1} alone, of {ctas}.")
 
 
 def _tolerate(report: Report, tolerated: Mapping[str, Ref]) -> None:

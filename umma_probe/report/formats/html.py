@@ -183,9 +183,8 @@ def _tmem_use_card(use: TmemUse) -> str:
         + "".join(f'<td class="mono">{escape(cell)}</td>' for cell in writer_row(writer)[1:]) + "</tr>"
         for writer in use.writers
     )  # fmt: skip
-    drawn = _map(letters_of(use), UNWRITTEN, looks)
-    table = f"<table><tr>{head}</tr>{rows}</table>"
-    return _card(f"Tensor Memory of {use_title(use)}", f'<p class="sub">{escape(blocks_line(use))}</p>{drawn}{table}')
+    shown = f"{_map(letters_of(use), UNWRITTEN, looks)}<table><tr>{head}</tr>{rows}</table>" if use.writers else ""
+    return _card(f"Tensor Memory of {use_title(use)}", f'<p class="sub">{escape(blocks_line(use))}</p>{shown}')
 
 
 def _shade(use: TmemUse, writer: Writer) -> str:

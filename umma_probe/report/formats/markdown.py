@@ -98,7 +98,10 @@ def _code(drawn: Picture, look: Callable[[str], str]) -> Iterator[str]:
 
 def _tmem_use(report: Report) -> Iterator[str]:
     for use in report.tmem_use[:MOST_PICTURES]:
-        yield f"\n## Tensor Memory of {use_title(use)}\n\n{blocks_line(use)}; a letter is who wrote last\n"
+        yield f"\n## Tensor Memory of {use_title(use)}\n\n{blocks_line(use)}"
+        if not use.writers:
+            continue
+        yield "\nA letter is who wrote last.\n"
         yield from _code(use_picture(letters_of(use), _WIDTH), str)
         yield _row(WRITER_HEADER)
         yield "|" + "---|" * len(WRITER_HEADER)

@@ -155,10 +155,12 @@ def _legend(states: States) -> Text:
 
 def _tmem_use(report: Report, view: View) -> Iterator[RenderableType]:
     for use in report.tmem_use[:MOST_PICTURES]:
-        drawn = use_picture(letters_of(use), _picture_width(view))
         styles = {writer.letter: ROLE_STYLES[role(writer)] for writer in use.writers}
         yield Text.assemble(("Tensor Memory", "bold"), f" of {use_title(use)}", (f"  {blocks_line(use)}", "dim"))
         yield Text("")
+        if not use.writers:
+            continue
+        drawn = use_picture(letters_of(use), _picture_width(view))
         yield from _lanes(drawn, lambda letter, styles=styles: _writer_look(letter, styles))  # type: ignore[misc]
         yield Text("")
         yield _below(drawn, Text(f"a letter is who wrote last; {_NOBODY} nobody", "dim"))
