@@ -129,6 +129,7 @@ def test_local_memory_is_private_and_survives_divergence():
     [
         ("ld.global.u32 %r0, [%words+128];", "it lies 0 bytes behind the end of words (128 bytes)"),
         ("st.global.u32 [%words+200], %r0;", "it lies 72 bytes behind the end of words (128 bytes)"),
+        ("st.global.u32 [%words+268435456], %r0;", "it lies in no allocation; the nearest below it ends"),
         ("ld.global.u32 %r0, [%words+2];", "must be a multiple of 4 bytes"),
         ("mov.u32 %r1, 0x1000404; ld.shared::cluster.u32 %r0, [%r1];", "a cluster 1 CTAs"),
         ("mov.u32 %r1, 0x1000404; ld.shared.u32 %r0, [%r1];", "illegal address 0x1000404 in .shared"),

@@ -35,6 +35,8 @@ LOCAL_WINDOW = 0x7E00_0000_0000
 SHARED_WINDOW = 0x7F00_0000_0000
 WINDOW_BYTES = 0x100_0000_0000
 RANK_SHIFT = 24
+_NEAR = 1 << 20
+"""An access at most so many bytes behind an allocation was meant for it."""
 RANK_MASK = (1 << RANK_SHIFT) - 1
 GENERIC_AS_SHARED = Ref("thunderkittens", "include/types/tensor/tensor.cuh", Evidence.KERNEL,
                         "tcgen05.alloc.shared::cta gets the 64-bit pointer of a __shared__ variable")  # fmt: skip
@@ -197,6 +199,8 @@ class MemorySystem:
             return "it lies in no allocation"
         last = below[-1]
         over = address - last.address - last.size_bytes
+        if over > _NEAR:
+            return f"it lies in no allocation; the nearest below it ends {over} bytes before"
         return f"it lies {over} bytes behind the end of {last.name} ({last.size_bytes} bytes)"
 
     def _report_unwritten(self, f: Frame, space: str, addresses: Array, known: Array) -> None:

@@ -217,7 +217,8 @@ class TensorMemory:
         owned = self.allocated[slot, c0:c1]
         if not owned.all():
             first = c0 + int(np.flatnonzero(~owned)[0])
-            raise launch.fault_at(pc, thread, f"{what} touches columns {c0}-{c1 - 1}; column {first} is not allocated",
+            touched = f"columns {c0}-{c1 - 1}; column {first}" if c1 - c0 > 1 else f"column {first}, which"
+            raise launch.fault_at(pc, thread, f"{what} touches {touched} is not allocated",
                                   "allocate enough columns, and use them before tcgen05.dealloc")  # fmt: skip
 
 

@@ -186,7 +186,7 @@ def test_lane_field_bits_above_the_lanes_are_ignored():
     ("add.u32 %z, %base, 0x200000;\n" + LD, UndefinedBehavior, "has lane 32; this warp reaches lanes 0 to 31", 0),
     ("add.u32 %z, %base, 0x100000;\n" + LD, DeviceError, "has lane 16; lane % 32 must be 0", 0),
     ("add.u32 %z, %base, 0x80000;\n" + LD.replace("32x32b", "16x64b"), DeviceError, "must be 0 or 16", 0),
-    ("add.u32 %z, %base, 64;\n" + LD, DeviceError, "columns 64-64; column 64 is not allocated", 0),
+    ("add.u32 %z, %base, 64;\n" + LD, DeviceError, "column 64, which is not allocated", 0),
     ("add.u32 %z, %base, 62;\n" + LD.replace("x1", "x4").replace("{%r0}", vector(4)), DeviceError, "column 64", 0),
     ("add.u32 %z, %base, 512;\n" + LD, DeviceError, "outside Tensor Memory", 0),
     ("add.u32 %z, %base, 0;\nsetp.eq.u32 %q1, %tid, 70;\n@%q1 " + LD, UndefinedBehavior, "1 of 32 lanes", 2),
