@@ -92,10 +92,10 @@ shl.b32 %s, %w, 1;
 
 def test_what_a_file_has_and_the_model_lacks(cli, tmp_path: Path) -> None:
     path = tmp_path / "kernel.ptx"
-    path.write_text(KERNEL.replace("BODY", "{ vadd.s32.s32.s32 %f0, %f1, %f2; } vadd.s32.s32.s32 %f0, %f1, %f2;"))
+    path.write_text(KERNEL.replace("BODY", "{ vmad3.s32 %f0, %f1, %f2; } vmad3.s32 %f0, %f1, %f2;"))
     code, out, _ = cli("model", "ops", "--missing", str(path))
     assert code == 4
-    assert out.startswith("vadd.s32.s32.s32  (2 times, first in line 5): the model has no instruction 'vadd'")
+    assert out.startswith("vmad3.s32  (2 times, first in line 5): the model has no instruction 'vmad3'")
     path.write_text(KERNEL.replace("BODY", REFUSED_LATER).replace(".visible", ".extern .func cudaThing (); .visible"))
     code, out, _ = cli("model", "ops", "--missing", str(path), "--json")
     rows = {row["text"]: row for row in json.loads(out)["missing"]}

@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from umma_probe.errors import InternalError, NotModelled
+from umma_probe.model.code.unmodelled import why_not
 from umma_probe.model.numbers.values import TYPES, PtxType, types
 
 if TYPE_CHECKING:
@@ -249,16 +250,18 @@ def find_operation(opcode: str, words: tuple[str, ...]) -> tuple[Operation, dict
 
     :raises NotModelled: no such opcode, or no operation takes all of its modifiers.
     """
-    candidates = OPERATIONS.get(opcode)
-    if not candidates:
-        raise NotModelled(f"the model has no instruction '{opcode}'", hint="umma-probe model ops lists what it has")
+    candidates = OPERATIONS.get(opcode, [])
+    text = ".".join((opcode, *words))
     misfits: list[tuple[str, str]] = []
     for candidate in candidates:
         values = candidate.match(words)
         if isinstance(values, dict):
             return candidate, values
         misfits.append((candidate.pattern, values))
-    text = ".".join((opcode, *words))
+    if reason := why_not(opcode, words):
+        raise NotModelled(f"{text}: {reason.sentence}", ref=str(reason.ref))
+    if not candidates:
+        raise NotModelled(f"the model has no instruction '{opcode}'", hint="umma-probe model ops lists what it has")
     if len(misfits) == 1:
         pattern, word = misfits[0]
         raise NotModelled(f"{text}: the model has {pattern}, and '{word}' does not fit it")
