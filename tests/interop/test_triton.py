@@ -49,6 +49,9 @@ KERNELS: dict[str, Make] = {
     # block scaling, scales by tcgen05.st or tcgen05.cp
     "mxfp8": lambda folder: cases.matmul_scaled(folder, "e4m3", "e5m2", 32, Tile(128, 64, 128, stages=2)),
     "mxfp8-mxfp4": lambda folder: cases.matmul_scaled(folder, "e4m3", "e2m1", 32, Tile(128, 128, 128, stages=2)),
+    "mxfp8-mxfp4-maps": lambda folder: cases.matmul_scaled(
+        folder, "e5m2", "e2m1", 32, Tile(128, 128, 128, warps=8, stages=2), packed_scales=True
+    ),
     "mxfp4": lambda folder: cases.matmul_scaled(
         folder, "e2m1", "e2m1", 32, Tile(128, 128, 256, stages=2), packed_scales=True
     ),

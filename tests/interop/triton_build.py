@@ -59,8 +59,11 @@ class Built:
         strides = [int(size)]
         for extent in reversed(shape[1:]):
             strides.append(strides[-1] * extent)
+        extents, map_type = list(shape)[::-1], MAP_TYPES.get(dtype, dtype)
+        if meta["fp4_padded"]:  # beside 8-bit operands: pairs of 4-bit elements in, 16 of them to each 16 bytes
+            extents[0], map_type = 2 * extents[0], "16u4_align16b"
         case.tensor_map(
-            f"map{index}", buffer, dtype=MAP_TYPES.get(dtype, dtype), rank=len(shape), global_dim=list(shape)[::-1],
+            f"map{index}", buffer, dtype=map_type, rank=len(shape), global_dim=extents,
             global_strides=strides[1:], box_dim=list(meta["block_size"])[::-1], swizzle=SWIZZLES[meta["swizzle"]],
         )  # fmt: skip
         case.args.append({"tensor_map": f"map{index}"})
