@@ -23,6 +23,7 @@ from umma_probe.model.numbers.element_ops import combiner
 from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.ld_st import CACHE_HINT
 from umma_probe.model.ops.mbarrier import BarrierOperand
+from umma_probe.model.state.bytes import POISON_BYTE
 from umma_probe.model.state.global_memory import GLOBAL_BASE
 from umma_probe.model.threads.frame import Frame
 from umma_probe.spec.sources import documented
@@ -116,10 +117,10 @@ def unfenced(launch: Launch, offsets: Array) -> Array:
     return shared.unfenced(int(offsets[0]) // shared.window, offsets)
 
 
-def locate(f: Frame, space: str, addresses: Array, sizes: Array) -> list[Span]:
+def locate(f: Frame, space: str, addresses: Array, sizes: Array, align: int = GRANULE) -> list[Span]:
     """The checked span of each running thread's operand. ``space``: ``global``, ``shared`` or ``shared::cluster``."""
     memory = f.launch.memory
-    memory.check_alignment(f, addresses, GRANULE)
+    memory.check_alignment(f, addresses, align)
     spans = []
     sel, threads = f.sel, f.threads
     for i, size in enumerate(sizes.tolist()):
@@ -172,6 +173,40 @@ def copy_to_shared(ops: Operands, target: str, multicast: str | None, hint: str 
     ops.expect_count(4 + bool(multicast) + bool(hint))
     mask = ops.src(4, U16) if multicast else None
     return _bind_to_shared(ops, target, "global", mask, _replace)
+
+
+@operation("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob.{hint?}", refs=(COPY,),
+           hint=CACHE_HINT)  # fmt: skip
+def copy_ignoring(ops: Operands, hint: str | None) -> Executor:
+    """``cp.async.bulk...ignore_oob  [dst], [src], size, ignoreBytesLeft, ignoreBytesRight, [mbar]{, cache-policy}``.
+
+    The bytes ignored at both ends may lie outside of an allocation. What they become in shared memory is
+    indeterminate: here they count as never written.
+    """
+    ops.expect_count(6 + bool(hint))
+    target, source = ops.address(0), ops.address(1)
+    sizes, ignored = ops.src(2, U32), (ops.src(3, U32), ops.src(4, U32))
+    barrier = BarrierOperand(ops.address(5), "shared")
+
+    def run(f: Frame) -> None:
+        launch = f.launch
+        size, left, right = (f.regs[slot][f.sel].astype(np.int64) for slot in (sizes, *ignored))
+        if (size % GRANULE).any() or max(left.max(), right.max()) >= GRANULE or (left + right > size).any():
+            f.fault(
+                UndefinedBehavior,
+                f"size {int(size[0])}, ignoring {int(left[0])} and {int(right[0])} bytes: must be a multiple of "
+                f"{GRANULE} bytes, ignoring less than {GRANULE} at each end",
+                ref=str(COPY),
+            )
+        addresses = source.resolve(f)
+        launch.memory.check_alignment(f, addresses, GRANULE)
+        sources = locate(f, "global", addresses + left, size - left - right, align=1)
+        targets, signals = locate(f, "shared", target.resolve(f), size), barrier.places(f)
+        for i, thread in enumerate(f.threads.tolist()):
+            effect = _partial_delivery(launch, thread, sources[i], targets[i], int(left[i]), signals[i])
+            launch.engine.submit(AsyncOp(KIND, launch.pc, thread // launch.cta_threads, thread, effect))
+
+    return run
 
 
 @operation("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes", refs=(COPY,))
@@ -267,6 +302,25 @@ def _delivery(
             barrier = launch.mbarriers.get(f, slot, offset, thread)
             launch.init_fences.signalled(barrier, "a bulk copy", thread)
             launch.mbarriers.complete_tx(barrier, source.size, who)
+
+    return effect
+
+
+def _partial_delivery(
+    launch: Launch, thread: int, source: Span, target: Span, left: int, signal: tuple[int, int]
+) -> Callable[[], None]:
+    """Of a copy that leaves ``left`` bytes out before the source, and the rest of the target behind it."""
+
+    def effect() -> None:
+        f = Frame(launch, launch.regs, slice(thread, thread + 1))
+        data = np.full(target.size, POISON_BYTE, np.uint8)
+        data[left : left + source.size] = source.read(f)
+        target.write(launch, data)
+        known = launch.shared.bytes.written[target.base : target.base + target.size]
+        known[:left] = known[left + source.size :] = False
+        barrier = launch.mbarriers.get(f, *signal, thread)
+        launch.init_fences.signalled(barrier, "a bulk copy", thread)
+        launch.mbarriers.complete_tx(barrier, target.size, f"bulk copy of {launch.thread_name(thread)}")
 
     return effect
 

@@ -43,6 +43,42 @@ def test_global_to_shared(space, policy):
     assert not rules(out)
 
 
+IGNORING = """@!%one bra WAIT; mbarrier.arrive.expect_tx.shared.b64 _, [gate], 256;
+    cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [tile], [%from], 256, LEFT, RIGHT, [gate];
+    WAITLOOP ld.shared.u32 %d, [%mine];""".replace("WAITLOOP", WAIT)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (4, 12), (12, 0)])
+def test_ignored_bytes_are_counted_and_not_copied(left, right, policy):
+    out = bulk(IGNORING.replace("LEFT", str(left)).replace("RIGHT", str(right)), policy=policy)
+    inside = slice(left // 4, 64 - right // 4)
+    assert np.array_equal(out["d"][inside], VALUES[inside])
+    assert rules(out) == ({"uninitialised-read"} if left or right else set())
+
+
+def test_ignored_bytes_may_lie_outside_of_the_allocation():
+    """``part`` ends 4 bytes before the copy does: without .ignore_oob a fault."""
+    form = f"""@!%one bra WAIT; mbarrier.arrive.expect_tx.shared.b64 _, [gate], 16; mov.u64 %from, part;
+        cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytesFORM [tile], [%from], 16IGNORED, [gate];
+        {WAIT} mov.u32 %d, 0;"""
+    module = MODULE + " .global .align 16 .b8 part[12] = {1,2,3,4,5,6,7,8,9,10,11,12};"
+
+    def copied(modifier: str, ignored: str) -> object:
+        body = form.replace("FORM", modifier).replace("IGNORED", ignored)
+        return run(START + body, {"v": VALUES}, {"d": "u32"}, declarations=REGISTERS, module=module, block=64)
+
+    assert not rules(copied(".ignore_oob", ", 0, 4"))
+    with pytest.raises(DeviceError, match="part"):
+        copied("", "")
+
+
+@pytest.mark.parametrize(("left", "right"), [(16, 0), (0, 31)])
+def test_too_many_ignored_bytes(left, right):
+    with pytest.raises(UndefinedBehavior, match="ignoring less than 16 at each end"):
+        bulk(IGNORING.replace("LEFT", str(left)).replace("RIGHT", str(right)))
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_multicast_to_some_ctas_of_a_cluster(policy):
     # CTA 1 copies its own 32 words to CTAs 0, 1 and 3
