@@ -1,9 +1,10 @@
-"""What every launch takes, whatever runs it: dimensions, arguments, a time limit; from Python values to what a
-kernel gets."""
+"""What every launch takes, whatever runs it: its shape and what limits that, arguments, a time limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
 from operator import index
 from typing import Any
 
@@ -12,11 +13,13 @@ from umma_probe.errors import ConfigError
 DEFAULT_TIMEOUT_S = 60.0
 """Of a launch, until it is taken to hang."""
 Dims = int | Sequence[int]
+Shape = tuple[int, int, int]
+_AXES = "xyz"
 AddressOf = Callable[[Any], int | None]
 """The address of a buffer of the device; None for what is none."""
 
 
-def dims(what: str, value: Dims) -> tuple[int, int, int]:
+def dims(what: str, value: Dims) -> Shape:
     """One to three positive sizes, x first; the rest are 1.
 
     :raises ConfigError: more than three, none, or one below 1.
@@ -29,6 +32,55 @@ def dims(what: str, value: Dims) -> tuple[int, int, int]:
         raise ConfigError(f"{what} is {value!r}, must be one to three integers of at least 1")
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
+
+
+@dataclass(frozen=True)
+class LaunchLimits:
+    """What a device allows of any launch."""
+
+    max_threads: int
+    max_block: Shape
+    max_grid: Shape
+    max_smem_bytes: int
+    """Static and dynamic shared memory of a CTA, with opt-in."""
+    max_cluster: int
+    """CTAs in a cluster, non-portable sizes included; 1 where there are no clusters."""
+
+
+def limit_problems(
+    limits: LaunchLimits, *, grid: Shape, block: Shape, cluster: Shape, dynamic_smem: int, static_smem: int
+) -> Iterator[tuple[str, str]]:
+    """Every limit that a launch exceeds: the parameter of ``launch``, and a sentence.
+
+    :param static_smem: bytes of the kernel's own variables.
+    """
+    for what, sizes in (("grid", grid), ("block", block), ("cluster", cluster)):
+        if min(sizes) < 1:
+            yield what, f"{what} is {sizes}, must be at least 1 in each direction"
+            return
+    yield from _axis_problems("block", block, limits.max_block)
+    if (threads := prod(block)) > limits.max_threads:
+        yield "block", f"block has {threads} threads, must be at most {limits.max_threads}"
+    yield from _axis_problems("grid", grid, limits.max_grid)
+    size = prod(cluster)
+    if size > 1 and limits.max_cluster <= 1:
+        yield "cluster", "cluster is given, but this device has no clusters"
+    elif size > limits.max_cluster:
+        yield "cluster", f"cluster has {size} CTAs, must be at most {limits.max_cluster}"
+    for axis, ctas, span in zip(_AXES, grid, cluster, strict=True):
+        if ctas % span:
+            yield "cluster", f"grid.{axis} is {ctas}, must be a multiple of cluster.{axis} = {span}"
+    if dynamic_smem < 0:
+        yield "dynamic_smem", f"dynamic_smem is {dynamic_smem} bytes, must be at least 0"
+    elif dynamic_smem + static_smem > limits.max_smem_bytes:
+        yield "dynamic_smem", (f"shared memory is {static_smem} static + {dynamic_smem} dynamic bytes, must be at most "
+                               f"{limits.max_smem_bytes}")  # fmt: skip
+
+
+def _axis_problems(what: str, sizes: Shape, maximum: Shape) -> Iterator[tuple[str, str]]:
+    for axis, size, limit in zip(_AXES, sizes, maximum, strict=True):
+        if size > limit:
+            yield what, f"{what}.{axis} is {size}, must be at most {limit}"
 
 
 def argument_bytes(argument: Any, what: str, address_of: AddressOf) -> bytes:

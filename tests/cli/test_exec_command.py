@@ -206,7 +206,7 @@ def test_all_mistakes_are_reported_with_their_lines(case: Path) -> None:
     ("old", "new", "line", "message"),
     [
         ("block: [64, 1, 1]", "block: [64, 32, 1]", 5, "block has 2048 threads, must be at most 1024"),
-        ("block: [64, 1, 1]", "block: [64]\ncluster: [3]", 6, "is not a multiple of cluster"),
+        ("block: [64, 1, 1]", "block: [64]\ncluster: [3]", 6, "must be a multiple of cluster.x = 3"),
         ("block: [64, 1, 1]", "block: [64]\ndynamic_smem: 300000", 6, "300000 dynamic bytes, must be at most"),
         ("grid: [2]", "cooperative: true\ngrid: [9999]", 5, "needs all CTAs at once: there are 9999 of"),
     ],

@@ -15,8 +15,8 @@ from umma_probe.errors import DeviceError, DeviceTimeout, DeviceUnavailable
 from umma_probe.gpu.driver import call, load_driver, status_name
 from umma_probe.gpu.explain import explained
 from umma_probe.gpu.info import Gpu, describe_gpu
-from umma_probe.gpu.launch import PORTABLE_CLUSTER, DeviceLimits, Dims
-from umma_probe.launch_values import DEFAULT_TIMEOUT_S
+from umma_probe.gpu.launch import PORTABLE_CLUSTER
+from umma_probe.launch_values import DEFAULT_TIMEOUT_S, LaunchLimits, Shape
 from umma_probe.spec.machine import ARCHS
 
 _POLL_FIRST_S, _POLL_LAST_S = 20e-6, 2e-3
@@ -99,15 +99,15 @@ class GpuContext:
             self.lost = error
         return error
 
-    def _read_limits(self) -> DeviceLimits:
+    def _read_limits(self) -> LaunchLimits:
         def attribute(name: str) -> int:
             key = getattr(self.api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
             return int(call(self.api, "cuDeviceGetAttribute", key, self._handle))
 
-        def axes(name: str) -> Dims:
+        def axes(name: str) -> Shape:
             return attribute(f"{name}_X"), attribute(f"{name}_Y"), attribute(f"{name}_Z")
 
-        return DeviceLimits(
+        return LaunchLimits(
             max_threads=attribute("MAX_THREADS_PER_BLOCK"),
             max_block=axes("MAX_BLOCK_DIM"),
             max_grid=axes("MAX_GRID_DIM"),

@@ -13,30 +13,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from umma_probe.errors import ConfigError, LaunchShapeError
-from umma_probe.launch_values import argument_bytes
+from umma_probe.launch_values import argument_bytes, limit_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from umma_probe.launch_values import AddressOf
+    from umma_probe.launch_values import AddressOf, LaunchLimits, Shape
 
-Dims = tuple[int, int, int]
-_AXES = "xyz"
 PORTABLE_CLUSTER = 8
 """CTAs that every device with clusters takes (CUDA C++ Programming Guide, "Thread Block Clusters")."""
-
-
-@dataclass(frozen=True)
-class DeviceLimits:
-    """What one device allows."""
-
-    max_threads: int
-    max_block: Dims
-    max_grid: Dims
-    max_smem_bytes: int
-    """Static and dynamic shared memory of a CTA, with opt-in."""
-    max_cluster: int
-    """CTAs in a cluster, non-portable sizes included; 1 where there are no clusters."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +35,7 @@ class KernelFacts:
     registers: int
     parameters: tuple[tuple[int, int], ...]
     """(offset, size) in bytes of each parameter."""
-    required_cluster: Dims | None = None
+    required_cluster: Shape | None = None
     """From ``__cluster_dims__``, if it has them."""
 
 
@@ -58,9 +43,9 @@ class KernelFacts:
 class LaunchShape:
     """Dimensions of a launch, x first."""
 
-    grid: Dims
-    block: Dims
-    cluster: Dims
+    grid: Shape
+    block: Shape
+    cluster: Shape
     dynamic_smem: int = 0
     """Bytes."""
     cooperative: bool = False
@@ -77,71 +62,33 @@ class LaunchShape:
         return ", ".join(parts)
 
 
-def check_launch(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> None:
+def check_launch(shape: LaunchShape, kernel: KernelFacts, limits: LaunchLimits) -> None:
     """Refuse what the driver would refuse, and say which number is wrong.
 
     :raises LaunchShapeError: with every limit that is exceeded.
     """
-    found = {
-        "block": _block_problems(shape, kernel, limits),
-        "grid": _axis_problems("grid", shape.grid, limits.max_grid),
-        "cluster": _cluster_problems(shape, kernel, limits),
-        "dynamic_smem": _smem_problems(shape, kernel, limits),
-    }
-    problems = [(parameter, problem) for parameter, those in found.items() for problem in those]
+    problems = [
+        *limit_problems(limits, grid=shape.grid, block=shape.block, cluster=shape.cluster,
+                        dynamic_smem=shape.dynamic_smem, static_smem=kernel.static_smem_bytes),
+        *_kernel_problems(shape, kernel, limits),
+    ]  # fmt: skip
     if problems:
         raise LaunchShapeError(f"kernel '{kernel.name}' cannot be launched with {shape}", problems)
 
 
-def _block_problems(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> list[str]:
-    problems = _axis_problems("block", shape.block, limits.max_block)
+def _kernel_problems(shape: LaunchShape, kernel: KernelFacts, limits: LaunchLimits) -> Iterator[tuple[str, str]]:
     threads = prod(shape.block)
-    if threads > limits.max_threads:
-        problems.append(f"block has {threads} threads, must be at most {limits.max_threads}")
-    elif threads > kernel.max_threads:
-        problems.append(
-            f"block has {threads} threads, but the kernel's {kernel.registers} registers (or its __launch_bounds__) "
-            f"allow {kernel.max_threads}"
+    if kernel.max_threads < threads <= limits.max_threads:
+        yield (
+            "block",
+            (
+                f"block has {threads} threads, but the kernel's {kernel.registers} registers (or its __launch_bounds__) "
+                f"allow {kernel.max_threads}"
+            ),
         )
-    return problems
-
-
-def _axis_problems(what: str, dims: Dims, maximum: Dims) -> list[str]:
-    return [
-        f"{what}.{axis} is {size}, must be at most {limit}"
-        for axis, size, limit in zip(_AXES, dims, maximum, strict=True)
-        if size > limit
-    ]
-
-
-def _cluster_problems(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> list[str]:
-    problems = []
-    size = prod(shape.cluster)
-    if size > 1 and limits.max_cluster <= 1:
-        problems.append("cluster is given, but this device has no clusters")
-    elif size > limits.max_cluster:
-        problems.append(f"cluster has {size} CTAs, must be at most {limits.max_cluster}")
     if kernel.required_cluster is not None and shape.cluster != kernel.required_cluster:
         wanted = "x".join(map(str, kernel.required_cluster))
-        problems.append(f"cluster differs from the kernel's __cluster_dims__, {wanted}")
-    problems += [
-        f"grid.{axis} is {grid}, must be a multiple of cluster.{axis} = {cluster}"
-        for axis, grid, cluster in zip(_AXES, shape.grid, shape.cluster, strict=True)
-        if grid % cluster
-    ]
-    return problems
-
-
-def _smem_problems(shape: LaunchShape, kernel: KernelFacts, limits: DeviceLimits) -> list[str]:
-    if shape.dynamic_smem < 0:
-        return [f"dynamic_smem is {shape.dynamic_smem}, must not be negative"]
-    total = shape.dynamic_smem + kernel.static_smem_bytes
-    if total <= limits.max_smem_bytes:
-        return []
-    return [
-        f"shared memory is {shape.dynamic_smem} bytes dynamic and {kernel.static_smem_bytes} static, "
-        f"must be at most {limits.max_smem_bytes} in all"
-    ]
+        yield "cluster", f"cluster differs from the kernel's __cluster_dims__, {wanted}"
 
 
 class PackedArguments:

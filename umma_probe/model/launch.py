@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from umma_probe.errors import DeviceError, LaunchShapeError, UmmaProbeError
+from umma_probe.launch_values import LaunchLimits, limit_problems
 from umma_probe.model.asynchrony.async_engine import AsyncEngine, Policy
 from umma_probe.model.asynchrony.transfer_groups import TransferGroups
 from umma_probe.model.code.operands import SpecialSlot
@@ -263,21 +264,12 @@ class Launch:
 
     def _check_limits(self) -> None:
         config, arch = self.config, self.arch
-        problems: list[tuple[str, str]] = []
-        if any(g % c for g, c in zip(config.grid, config.cluster, strict=True)):
-            problems.append(("cluster", f"grid {config.grid} is not a multiple of cluster {config.cluster}"))
-        if min(*config.grid, *config.block, *config.cluster) < 1:
-            problems.append(("grid", "grid, block and cluster must be at least 1 in each direction"))
-        if self.block_threads > arch.max_threads_per_cta:
-            message = f"block has {self.block_threads} threads, must be at most {arch.max_threads_per_cta}"
-            problems.append(("block", message))
-        if self.cluster_size > arch.max_cluster_ctas:
-            message = f"cluster has {self.cluster_size} CTAs, must be at most {arch.max_cluster_ctas}"
-            problems.append(("cluster", message))
-        for name, sizes, limits in (("grid", config.grid, arch.max_grid), ("block", config.block, arch.max_block)):
-            if any(size > limit for size, limit in zip(sizes, limits, strict=True)):
-                problems.append((name, f"{name} is {sizes}, must be at most {limits}"))
-        problems += self._shared_memory_problems()
+        limits = LaunchLimits(arch.max_threads_per_cta, arch.max_block, arch.max_grid, arch.smem_per_cta_bytes,
+                              arch.max_cluster_ctas)  # fmt: skip
+        problems = list(
+            limit_problems(limits, grid=config.grid, block=config.block, cluster=config.cluster,
+                           dynamic_smem=config.dynamic_smem, static_smem=self.program.variables.static_shared_bytes)
+        )  # fmt: skip
         if config.cooperative and not problems:
             problems += self._residence_problems()
         for key, name, wanted, actual in (
@@ -288,14 +280,6 @@ class Launch:
                 problems.append((key, f"the kernel demands {name} {wanted}, the launch has {actual}"))
         if problems:
             raise LaunchShapeError(f"launch of {self.program.name}", problems)
-
-    def _shared_memory_problems(self) -> list[tuple[str, str]]:
-        static, dynamic = self.program.variables.static_shared_bytes, self.config.dynamic_smem
-        if dynamic < 0:
-            return [("dynamic_smem", f"dynamic shared memory is {dynamic} bytes, must be at least 0")]
-        limit = self.arch.smem_per_cta_bytes
-        message = f"shared memory is {static} static + {dynamic} dynamic bytes, must be at most {limit}"
-        return [("dynamic_smem", message)] if static + dynamic > limit else []
 
     def _residence_problems(self) -> list[tuple[str, str]]:
         """Whether all CTAs of a cooperative launch fit the machine at once; registers are not counted."""

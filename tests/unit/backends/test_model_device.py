@@ -157,9 +157,9 @@ def test_printf_goes_to_stderr_at_once_and_into_the_outcome(device, capsys) -> N
         ({"grid": (1.7, 1)}, "grid is .1.7, 1., must be one to three integers"),
         ({"grid": "a"}, "grid is 'a', must be one to three integers"),
         ({"grid": ()}, "must be one to three integers"),
-        ({"grid": (1, 70000)}, "grid is .1, 70000, 1., must be at most"),
-        ({"block": (1, 1, 65)}, "block is .1, 1, 65., must be at most"),
-        ({"dynamic_smem": -4}, "dynamic shared memory is -4 bytes, must be at least 0"),
+        ({"grid": (1, 70000)}, "grid.y is 70000, must be at most 65535"),
+        ({"block": (1, 1, 65)}, "block.z is 65, must be at most 64"),
+        ({"dynamic_smem": -4}, "dynamic_smem is -4 bytes, must be at least 0"),
         ({"timeout": -1}, "timeout is -1 s, must be above 0"),
     ],
 )

@@ -262,7 +262,7 @@ def test_every_wave_starts_with_memory_that_nobody_has_written(monkeypatch):
     ("options", "message"),
     [
         ({"block": 1025}, "block has 1025 threads"),
-        ({"grid": 3, "cluster": 2}, "not a multiple of cluster"),
+        ({"grid": 3, "cluster": 2}, "must be a multiple of cluster.x = 2"),
         ({"grid": 32, "cluster": 32}, "cluster has 32 CTAs"),
         ({"grid": 0}, "at least 1"),
     ],
