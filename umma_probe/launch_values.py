@@ -73,8 +73,8 @@ def limit_problems(
     if dynamic_smem < 0:
         yield "dynamic_smem", f"dynamic_smem is {dynamic_smem} bytes, must be at least 0"
     elif dynamic_smem + static_smem > limits.max_smem_bytes:
-        yield "dynamic_smem", (f"shared memory is {static_smem} static + {dynamic_smem} dynamic bytes, must be at most "
-                               f"{limits.max_smem_bytes}")  # fmt: skip
+        message = f"shared memory is {static_smem} static + {dynamic_smem} dynamic bytes"
+        yield "dynamic_smem", f"{message}, must be at most {limits.max_smem_bytes}"
 
 
 def _axis_problems(what: str, sizes: Shape, maximum: Shape) -> Iterator[tuple[str, str]]:

@@ -79,13 +79,8 @@ def check_launch(shape: LaunchShape, kernel: KernelFacts, limits: LaunchLimits) 
 def _kernel_problems(shape: LaunchShape, kernel: KernelFacts, limits: LaunchLimits) -> Iterator[tuple[str, str]]:
     threads = prod(shape.block)
     if kernel.max_threads < threads <= limits.max_threads:
-        yield (
-            "block",
-            (
-                f"block has {threads} threads, but the kernel's {kernel.registers} registers (or its __launch_bounds__) "
-                f"allow {kernel.max_threads}"
-            ),
-        )
+        why = f"the kernel's {kernel.registers} registers (or its __launch_bounds__) allow {kernel.max_threads}"
+        yield "block", f"block has {threads} threads, but {why}"
     if kernel.required_cluster is not None and shape.cluster != kernel.required_cluster:
         wanted = "x".join(map(str, kernel.required_cluster))
         yield "cluster", f"cluster differs from the kernel's __cluster_dims__, {wanted}"
