@@ -1,7 +1,8 @@
-"""``st.async``, ``red.async`` and ``st.bulk``: stores into the shared memory of a cluster.
+"""``st.async``, ``red.async`` and ``st.bulk``: stores into the shared memory of a cluster, and release stores.
 
 ``st.async`` and ``red.async`` take effect later and then complete their bytes on an mbarrier of the destination's CTA
-(PTX ISA, "Data Movement and Conversion Instructions: st.async", "red.async"). ``st.bulk`` sets a region to zero.
+(PTX ISA, "Data Movement and Conversion Instructions: st.async", "red.async"); with ``.release`` they go to global
+memory, and nothing but their value tells that they have. ``st.bulk`` sets a region to zero.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from umma_probe.errors import IllegalProgram
+from umma_probe.errors import IllegalProgram, PtxSyntaxError
 from umma_probe.model.asynchrony.async_engine import AsyncOp
 from umma_probe.model.code.decode import operation
 from umma_probe.model.numbers.element_ops import combiner
@@ -58,6 +59,57 @@ def red_async(ops: Operands, space: str, op: str, type: PtxType) -> Executor:
     function, dtype = combiner(op, type)
     word = WORD[type.bits]
     return _bind(ops, space, type, lambda old, data: np.asarray(function(old.view(dtype), data.view(dtype))).view(word))
+
+
+@operation(
+    "st.async.{mmio?}.release.{scope}.{space?}.{type}",
+    refs=(documented(f"{FAMILY}: st.async", "a release store to global memory"),),
+    scope=("gpu", "sys"),
+    space=("global",),
+    type="b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64",
+)
+def st_async_release(ops: Operands, mmio: bool, scope: str, space: str | None, type: PtxType) -> Executor:
+    """``st.async{.mmio}.release.scope{.global}.type [a], b``."""
+    return _bind_release(ops, mmio, scope, type, lambda old, data: data)
+
+
+@operation(
+    "red.async.{mmio?}.release.{scope}.{space?}.add.{type}",
+    refs=(documented(f"{FAMILY}: red.async", "a release reduction in global memory"),),
+    scope=("gpu", "sys"),
+    space=("global",),
+    type="u32 s32 u64",
+)
+def red_async_release(ops: Operands, mmio: bool, scope: str, space: str | None, type: PtxType) -> Executor:
+    """``red.async{.mmio}.release.scope{.global}.add.type [a], b``."""
+    return _bind_release(ops, mmio, scope, type, np.add)
+
+
+def _bind_release(
+    ops: Operands, mmio: bool, scope: str, type_: PtxType, combine: Callable[[Array, Array], Array]
+) -> Executor:
+    """A store in flight with no mbarrier: what the thread stored before is there when it lands."""
+    if mmio and scope != "sys":
+        raise PtxSyntaxError(f"{ops.instruction.text}: .mmio has scope .{scope}, must be .sys")
+    ops.expect_count(2)
+    address, source, word = ops.address(0), ops.src(1, type_), WORD[type_.bits]
+
+    def run(f: Frame) -> None:
+        launch = f.launch
+        addresses = address.resolve(f)
+        launch.memory.check_alignment(f, addresses, type_.bytes)
+        backing, offsets = launch.memory.locate(f, "global", addresses, type_.bytes)
+        words = f.regs[source][f.sel].view(word).copy()  # of now, whatever becomes of the register
+        for i, thread in enumerate(f.threads.tolist()):
+            place, data = offsets[i : i + 1], words[i : i + 1, None]
+
+            def effect(place: Array = place, data: Array = data) -> None:
+                old = backing.gather(place, type_.bytes, 1)
+                backing.scatter(place, type_.bytes, combine(old, data))
+
+            launch.engine.submit(AsyncOp(KIND, launch.pc, thread // launch.cta_threads, thread, effect))
+
+    return run
 
 
 def _bind(ops: Operands, space: str, type_: PtxType, combine: Callable[[Array, Array], Array]) -> Executor:
