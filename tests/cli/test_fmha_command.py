@@ -105,6 +105,7 @@ def test_markdown_has_the_map(cli) -> None:
         (["--seq-k", "0"], "seq-k is 0, must be 1 to"),
         (["--inject", "nonsense"], "inject is 'nonsense', must be operand-hole:RANGES"),
         (["--inject", "operand-hole:5000"], "must be at most 1023"),
+        (["--inject", "operand-hole:-1"], "usage error: inject is 'operand-hole:-1': set is '-1', must be like 0-31"),
         (["--dtype", "f32"], "f32"),
     ],
 )

@@ -15,13 +15,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from umma_probe.errors import ConfigError
+from umma_probe.errors import ConfigError, RecordError
 from umma_probe.harness.fmha.compare import Comparison
 from umma_probe.harness.fmha.inputs import Tensors
 from umma_probe.harness.fmha.problem import FmhaProblem
 from umma_probe.harness.fmha.reference import F64, Reference, spread_heads
 from umma_probe.record.schema import Diagnosis
-from umma_probe.record.sets import format_set, parse_set
+from umma_probe.record.sets import format_set, named_set, parse_set
 
 SLICE = 16
 """K of one MMA."""
@@ -37,10 +37,14 @@ def plant(problem: FmhaProblem, tensors: Tensors, fault: str) -> Tensors:
     name, _, ranges = fault.partition(":")
     if name != _NAME or not ranges:
         raise ConfigError(f"inject is '{fault}', must be {_NAME}:RANGES, for instance {_NAME}:512-575,768-831")
-    elements = np.array(parse_set(ranges), np.int64)
     last = problem.hd * SLICE - 1
+    try:
+        elements = np.array(parse_set(ranges), np.int64)
+    except RecordError as error:
+        raise ConfigError(f"inject is '{fault}': {error.message}, numbers from 0 to {last}") from error
     if elements.max(initial=0) > last:
-        raise ConfigError(f"inject: element {elements.max()}, must be at most {last}: 16 keys x hd {problem.hd}")
+        raise ConfigError(f"inject is '{fault}': element {elements.max()}, must be at most {last}: 16 keys x hd "
+                          f"{problem.hd}")  # fmt: skip
     v = tensors.v.copy()
     v[hole_mask(problem, elements)] = 0
     return replace(tensors, v=v)
@@ -71,12 +75,12 @@ def recognise(
     zero = np.flatnonzero((compared.actual == 0).all(axis=(0, 1, 2)) & (compared.expected != 0).any(axis=(0, 1, 2)))
     right = problem.hd - len(wrong_columns)
     evidence = [
-        f"columns {format_set(wrong_columns)} of O are wrong in every tile; the other {right} are right",
+        f"wrong in every tile: {named_set('column', wrong_columns)} of O; right: the other {right}",
         f"V with elements {format_set(elements)} of each K=16 slice (16 * column + key % 16) at zero gives all "
         f"{compared.actual.size} elements of O within their limits",
     ]
     if len(zero):
-        evidence.insert(1, f"columns {format_set(zero)} are zero: the MMA wrote them, and added nothing up")
+        evidence.insert(1, f"zero: {named_set('column', zero)}; the MMA wrote there, and added nothing up")
     return Diagnosis("operand hole in V: the MMA read zeros there; no column of the accumulator is skipped", "certain",
                      evidence)  # fmt: skip
 

@@ -41,7 +41,7 @@ def test_the_historic_hole_is_named() -> None:
     assert found is not None
     assert found.cause.startswith("operand hole in V")
     text = " ".join(found.evidence)
-    assert "columns 32-35,48-51 are zero" in text
+    assert "zero: columns 32-35,48-51;" in text
     assert "elements 512-575,768-831" in text
 
 
@@ -50,6 +50,14 @@ def test_a_hole_of_single_elements_is_named() -> None:
     found = diagnose(tensors, plant(PROBLEM, tensors, "operand-hole:3,100-101"))
     assert found is not None
     assert "elements 3,100-101" in " ".join(found.evidence)
+    assert found.evidence[0] == "wrong in every tile: columns 0,6 of O; right: the other 62"
+
+
+def test_one_column_is_one_column() -> None:
+    tensors = draw(PROBLEM, "normal", 1)
+    found = diagnose(tensors, plant(PROBLEM, tensors, "operand-hole:3"))
+    assert found is not None
+    assert found.evidence[0] == "wrong in every tile: column 0 of O; right: the other 63"
 
 
 def test_what_is_no_hole_is_not_called_one() -> None:
