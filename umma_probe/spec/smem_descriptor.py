@@ -3,8 +3,9 @@
 Start address, leading and stride byte offset are stored in units of 16 bytes, 14 bits each, so the start is an address
 modulo 256 KiB: kernels mask the shared-window address with ``0x3FFFF`` first. Bits 46-48 are the constant ``0b001``.
 A start in the middle of a swizzle pattern is legal as long as the pattern itself begins on its own boundary (1024 B for
-the 128-byte modes, 512 B for 64B, 256 B for 32B); otherwise ``base_offset`` says where it begins. All public kernels
-keep ``base_offset`` 0.
+the 128-byte modes, 512 B for 64B, 256 B for 32B); otherwise ``base_offset`` says where it begins. Public kernels keep
+``base_offset`` 0 where there is a pattern; Triton's give it bits 7-9 of the offset where there is none
+(``UNSWIZZLED_BASE_OFFSET``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from umma_probe.bits import BitField, BitLayout
 from umma_probe.errors import ConfigError, unknown_name
 from umma_probe.spec.problems import Problem
-from umma_probe.spec.sources import documented, header
+from umma_probe.spec.sources import Evidence, Ref, documented, header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,11 @@ UNIT_BYTES = 16
 ADDRESS_LIMIT = 1 << 18
 """Start, LBO and SBO are below this, in bytes."""
 VERSION = 0b001
+UNSWIZZLED_BASE_OFFSET = Ref(
+    "triton", "tcgen05.cp of several blocks of scales", Evidence.KERNEL,
+    "base_offset is bits 7-9 of the block's offset without swizzle, too; its block-scaled kernels are tested on B200",
+)  # fmt: skip
+"""Against the documents: a base offset without swizzle. There is no pattern that it could move: it says nothing."""
 
 SMEM_DESC = BitLayout(
     "shared-memory descriptor",
@@ -201,7 +207,8 @@ def _problems(word: int, arch: str | None) -> Iterator[Problem]:
         bits = ", ".join(str(bit) for bit in range(SMEM_DESC.width) if reserved >> bit & 1)
         yield Problem("reserved", f"reserved bits {bits} are 1, must be 0", ref)
     if raw["base_offset"] and swizzle is Swizzle.NONE:
-        yield Problem("base_offset", f"base_offset is {raw['base_offset']}, must be 0 without swizzle", ref)
+        yield Problem("base_offset", f"base_offset is {raw['base_offset']}, must be 0 without swizzle", ref,
+                      UNSWIZZLED_BASE_OFFSET)  # fmt: skip
     if raw["lbo_mode"]:
         if arch not in (None, "sm_103a"):
             yield Problem("lbo_mode", f"lbo_mode is 1 on {arch}, must be 0; only sm_103a has it", _LBO_MODE)

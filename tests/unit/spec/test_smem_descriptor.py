@@ -79,6 +79,7 @@ def test_each_broken_rule_is_named(word, field, says):
     problems = smem_desc_problems(word)
     assert [problem.field for problem in problems] == [field]
     assert says in problems[0].message
+    assert (problems[0].contradicted is not None) == (field == "base_offset")
 
 
 def test_absolute_lbo_is_for_one_target():

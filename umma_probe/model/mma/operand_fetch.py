@@ -16,7 +16,13 @@ from umma_probe.errors import UndefinedBehavior
 from umma_probe.layouts.smem_operand import operand_byte_addresses, rows_share_bytes, unpack_elements
 from umma_probe.spec.formats import FORMATS
 from umma_probe.spec.kinds import KINDS, NARROW_MN
-from umma_probe.spec.smem_descriptor import SmemDescriptor, decode_smem_desc, smem_desc_problems
+from umma_probe.spec.smem_descriptor import (
+    UNSWIZZLED_BASE_OFFSET,
+    SmemDescriptor,
+    Swizzle,
+    decode_smem_desc,
+    smem_desc_problems,
+)
 from umma_probe.spec.sources import assumed, documented
 
 if TYPE_CHECKING:
@@ -42,7 +48,7 @@ def checked_smem_desc(word: int, arch: str) -> SmemDescriptor:
 
     :raises UndefinedBehavior: its fields are illegal.
     """
-    problems = smem_desc_problems(word, arch=arch)
+    problems = [problem for problem in smem_desc_problems(word, arch=arch) if problem.contradicted is None]
     if problems:
         raise UndefinedBehavior(
             f"shared-memory descriptor {word:#018x}: " + "; ".join(p.message for p in problems),
@@ -63,9 +69,7 @@ def fetch_smem(call: MmaCall, slot: int, name: str, word: int, rows: int, k: int
     bits = FORMATS[type_].container_bits
     major = call.idesc.a_major if name == "A" else call.idesc.b_major
     desc = checked_smem_desc(word, launch.arch.name)
-    if desc.base_offset:
-        launch.review("assumed-base-offset", f"tcgen05.mma: {name} has base offset {desc.base_offset}, taken to work "
-                      "as in wgmma descriptors on sm_90; no run with tcgen05 is known", call.thread)  # fmt: skip
+    review_base_offset(launch, desc, call.thread, f"tcgen05.mma: {name}")
     along_rows = rows_share_bytes(major, bits)
     if along_rows:
         launch.review("narrow-mn-major", f"tcgen05.mma: an operand is MN-major {type_}; the documents have no such, "
@@ -82,6 +86,18 @@ def fetch_smem(call: MmaCall, slot: int, name: str, word: int, rows: int, k: int
     check_async_read(launch, call.thread, slot, offsets, f"tcgen05.mma: {name}")
     codes = unpack_elements(shared.bytes.data[offsets], bits)
     return np.ascontiguousarray(codes.T) if along_rows else codes
+
+
+def review_base_offset(launch: Launch, desc: SmemDescriptor, thread: int, what: str) -> None:
+    """Note a base offset: with a swizzle it is assumed to work, without one it is nobody's."""
+    if not desc.base_offset:
+        return
+    if desc.swizzle is Swizzle.NONE:
+        launch.review("unswizzled-base-offset", f"{what} has base offset {desc.base_offset} without swizzle, must be "
+                      f"0; taken to say nothing ({UNSWIZZLED_BASE_OFFSET})", thread)  # fmt: skip
+    else:
+        launch.review("assumed-base-offset", f"{what} has base offset {desc.base_offset}, taken to work as in wgmma "
+                      "descriptors on sm_90; no run with tcgen05 is known", thread)  # fmt: skip
 
 
 def check_async_read(launch: Launch, thread: int, slot: int, offsets: Array, what: str) -> None:

@@ -16,7 +16,7 @@ from umma_probe.errors import IllegalProgram, PtxSyntaxError
 from umma_probe.layouts.smem_operand import operand_byte_addresses
 from umma_probe.model.asynchrony.async_engine import AsyncOp
 from umma_probe.model.code.decode import operation
-from umma_probe.model.mma.operand_fetch import check_async_read, checked_smem_desc
+from umma_probe.model.mma.operand_fetch import check_async_read, checked_smem_desc, review_base_offset
 from umma_probe.model.numbers.values import TYPES
 from umma_probe.model.ops.tcgen05_alloc import CtaGroup
 from umma_probe.model.sanitizer.tensor_order import LANE_GROUP, Access, Touch
@@ -119,6 +119,7 @@ def _read_rows(launch: Launch, pc: int, thread: int, slot: int, word: int, rows:
                element_bits: int | None) -> Array:  # fmt: skip
     """(rows, words) 32-bit words of the source, decompressed if asked for."""
     desc = checked_smem_desc(word, launch.arch.name)
+    review_base_offset(launch, desc, thread, "tcgen05.cp")
     addresses = operand_byte_addresses(desc, "k", 8, Packing.DENSE, rows, words * 4)
     if int(addresses.max()) >= launch.shared.limit:
         raise launch.fault_at(pc, thread, f"tcgen05.cp reads shared address {int(addresses.max()):#x}; the CTA has "

@@ -60,6 +60,16 @@ def test_rows_to_lanes(form: str, policy: str):
     assert not ran.rules
 
 
+def test_a_base_offset_without_swizzle_says_nothing():
+    """Triton's copies of scales have one."""
+    line = copy("32x128b.warpx4").replace("@%p0", f"or.b64 %da, %da, {4 << 49};\n@%p0")
+    ran = run(INIT + INDEX + FENCE + line + COMMIT + WAIT.format(parity=0))
+    words = [[source_word(lane % 32, word, 32) for word in range(4)] for lane in range(128)]
+    assert (ran.launch.tmem_snapshots[0].words[:, :4] == np.array(words)).all()
+    assert not ran.rules
+    assert ran.reviews == {"unswizzled-base-offset"}
+
+
 def test_4x256b_into_the_last_lane_of_each_partition():
     body = "add.u32 %z, %base, 0x1F0002;\n" + copy("4x256b", address="%z") + COMMIT + WAIT.format(parity=0)
     written = run(INIT + INDEX + FENCE + body).launch.tmem_snapshots[0].written
