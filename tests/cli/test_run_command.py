@@ -160,3 +160,20 @@ def test_an_unknown_fault_says_who_shows_the_others(cli) -> None:
     code, _, err = cli("run", "tmem-layout", "--target", "model", "--inject", "list")
     assert code == 2
     assert "umma-probe list --faults" in err
+
+
+@pytest.mark.parametrize(
+    ("fault", "notes"),
+    [
+        ("lane-mask:32-63", ["values expected at d=0-63 (rows 32-63) found nowhere"]),
+        (
+            "d-column:4",
+            [f"value expected at d={d} (row 0 of rows 0-127) found at lane 0, column {d + 4}" for d in range(16)]
+            + ["... and 48 more of these"],
+        ),
+    ],
+)
+def test_where_lost_values_were_found(cli, fault: str, notes: list[str]) -> None:
+    code, out, _ = cli("run", "tmem-all-lanes", "--target", "model", "--inject", fault, "--json")
+    assert code == 1
+    assert json.loads(out)["notes"] == notes

@@ -49,7 +49,7 @@ def _search(_: Trial, observed: Observation) -> tuple[list[Check], list[str]]:
     check = passed("search", not elements, wanted,
                    wanted if not elements else f"{nowhere} of {len(elements)} lost values are nowhere",
                    "values that are not at their place were searched for in all lanes and columns")  # fmt: skip
-    return [check], [_sentence(lost, observed, d, places) for d in _lost_columns(lost, observed)[:_LISTED]]
+    return [check], _sentences(lost, observed, places)
 
 
 def _places(observed: Observation) -> dict[tuple[Any, Any], tuple[int, int]]:
@@ -64,15 +64,22 @@ def _lost_columns(lost: np.ndarray, observed: Observation) -> list[int]:
     return sorted({int(n) for n in observed.expected_n[lost]})
 
 
-def _sentence(
-    lost: np.ndarray, observed: Observation, d: int, places: Mapping[tuple[Any, Any], tuple[int, int]]
-) -> str:
-    """``value expected at d=32 found at lane L, column C`` or ``found nowhere``."""
-    wanted = [(m, d) for m in observed.expected_m[lost & (observed.expected_n == d)]]
-    found = [(m, places[m, d]) for m, _ in wanted if (m, d) in places]
-    rows = format_set(sorted(int(m) for m, _ in wanted))
-    if not found:
-        return f"values expected at d={d} (rows {rows}) found nowhere"
-    row, (lane, column) = min(found)
-    rest = f", {len(wanted) - len(found)} rows nowhere" if len(found) < len(wanted) else ""
-    return f"value expected at d={d} (row {row} of rows {rows}) found at lane {lane}, column {column}{rest}"
+def _sentences(lost: np.ndarray, observed: Observation, places: Mapping[tuple[Any, Any], tuple[int, int]]) -> list[str]:
+    """``value expected at d=32 found at lane L, column C``; columns whose same rows are nowhere share a sentence."""
+    somewhere: list[str] = []
+    nowhere: dict[str, list[int]] = {}
+    for d in _lost_columns(lost, observed):
+        wanted = [(m, d) for m in observed.expected_m[lost & (observed.expected_n == d)]]
+        found = [(m, places[m, d]) for m, _ in wanted if (m, d) in places]
+        rows = format_set(sorted(int(m) for m, _ in wanted))
+        if not found:
+            nowhere.setdefault(rows, []).append(d)
+            continue
+        row, (lane, column) = min(found)
+        rest = f", {len(wanted) - len(found)} rows nowhere" if len(found) < len(wanted) else ""
+        somewhere.append(
+            f"value expected at d={d} (row {row} of rows {rows}) found at lane {lane}, column {column}{rest}"
+        )
+    lines = [f"values expected at d={format_set(ds)} (rows {rows}) found nowhere" for rows, ds in nowhere.items()]
+    lines += somewhere
+    return lines[:_LISTED] + ([f"... and {len(lines) - _LISTED} more of these"] if len(lines) > _LISTED else [])
