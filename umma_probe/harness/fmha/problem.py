@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umma_probe.spec.problems import Problem
-from umma_probe.spec.sources import documented
+from umma_probe.spec.sources import documented, header
 
 TILE = 128
 THREADS = 192
@@ -24,6 +24,7 @@ SUB_TILES = (16, 32, 64)
 DTYPES: dict[str, np.dtype[Any]] = {"bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
 
 _MMA_SHAPES = documented("tcgen05.mma, Matrix and Data Movement Shape", "N of kind::f16 at M = 128")
+_GROUPS = header("examples/77_blackwell_fmha", "a key/value head serves a whole number of query heads")
 _GRID = documented("Grid of thread blocks", "65535 in y and z")
 _MAX_YZ = 65535
 
@@ -153,7 +154,7 @@ class FmhaProblem:
             found.append(Problem("pv_n", message, _MMA_SHAPES))
         if self.heads % self.kv_heads:
             message = f"heads is {self.heads}, must be a multiple of kv-heads {self.kv_heads}"
-            found.append(Problem("heads", message, _GRID))
+            found.append(Problem("heads", message, _GROUPS))
         for name, value in (("heads", self.heads), ("batch", self.batch)):
             if value > _MAX_YZ:
                 found.append(Problem(name, f"{name} is {value}, must be at most {_MAX_YZ}", _GRID))

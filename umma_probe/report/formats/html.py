@@ -179,7 +179,7 @@ def _tmem_use_card(use: TmemUse) -> str:
     looks.setdefault(OTHERS, ("var(--soft)", "further instructions"))
     head = "".join(f"<th>{escape(name)}</th>" for name in WRITER_HEADER)
     rows = "".join(
-        f'<tr><td><i class="swatch" style="background:{looks[writer.letter][0]}"></i></td>'
+        f'<tr><td><i class="swatch" style="background:{looks[writer.letter][0]}"></i> {writer.letter}</td>'
         + "".join(f'<td class="mono">{escape(cell)}</td>' for cell in writer_row(writer)[1:]) + "</tr>"
         for writer in use.writers
     )  # fmt: skip
