@@ -113,7 +113,7 @@ def _write_atomically(path: Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: no half-written file stays behind
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise

@@ -72,6 +72,6 @@ def _serve(
         channel.send((_RETURNED, function(*arguments, **options)))
     except UmmaProbeError as error:
         channel.send((_RAISED, error))
-    except Exception as error:
+    except Exception as error:  # the parent waits for an answer: a bug here must reach it as one, not as silence
         channel.send((_RAISED, InternalError(f"{type(error).__name__}: {error}")))
         raise
